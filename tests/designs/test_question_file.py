@@ -171,8 +171,6 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, text, words):
     [
         ({"name": "height"}, "know nothing"),
         ({"name": "days", "range": [10, 0]}, "lower to a higher"),
-        ({"name": "smokes", "text": {"en": 3}}, "for each language"),
-        ({"name": "smokes", "labels": {"de": 5}}, "another kind"),
         ({"name": "smokes", "labels": {"de": ["ja", "ja"]}}, "same label"),
     ],
 )
@@ -264,7 +262,7 @@ def test_names_of_other_columns_are_no_questions(tmp_path, name):
     "field",
     [
         "public = 'false'", "asked_if = ['smokes', 'yes']", "labels = {de = 'ja'}", "answers = 4", "range = [0]",
-        "range = 5", "knots = 3", "part_of = 4",
+        "range = 5", "knots = 3", "part_of = 4", "text = {en = 3}", "labels = {de = 5}",
     ],
 )  # fmt: skip
 def test_a_field_of_another_kind_is_named(tmp_path, field):

@@ -104,7 +104,7 @@ def test_a_matrix_is_read_from_a_file(tmp_path):
         ("value,hot,cold\nyes,0.7,0.2\nno,0.5,0.5\n", "must sum to 1"),
         ("value,hot,cold\nyes,-0.1,1.1\nno,0.5,0.5\n", "between 0 and 1"),
         ("value,hot\nyes,1\nno,1\n", "at least two reports"),
-        ("value,hot,cold\nyes,0.5\nno,0.5,0.5\n", "a cell for each"),
+        ("value,hot,cold\nyes,0.5\nno,0.5,0.5\n", "line 2: expected 3 cells"),
         ("answer,hot,cold\nyes,0.5,0.5\n", "column 'value'"),
         ("value,hot,cold,never\nyes,0.5,0.5,0\nno,0.2,0.8,0\n", "Nobody ever says 'never'"),
         ("value,hot,cold\nyes,0.5,0.5\nyes,0.2,0.8\n", "two different values"),

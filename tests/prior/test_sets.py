@@ -229,7 +229,7 @@ def test_ranges_are_how_far_a_value_moves_while_others_keep_their_proportions(pr
 def test_radius_of_a_large_box_is_bounded_from_above():
     rng = np.random.default_rng(3)
     prior = Prior(range(14), rng.integers(5, 50, 14).tolist())
-    box = Box.from_counts(prior, 2000)
+    box = Box.from_counts(prior, [Fraction(2000 * weight, prior.total) for weight in prior.weights])
     shares = [Fraction(weight, prior.total) for weight in prior.weights]
     for _ in range(200):
         inside = rng.integers(0, 2, 14).tolist()
@@ -369,9 +369,9 @@ def test_counts_of_a_floored_prior_keep_the_nominal_one_inside():
 def test_from_records_takes_the_smaller_set():
     for prior, n in [(HEALTH, 1000), (Prior.of({"yes": 0.02, "no": 0.98}), 500), (Prior.uniform(9), 300)]:
         chosen = from_records(prior, n, 0.95)
-        assert chosen.radius == min(
-            Box.from_counts(prior, n, "0.975").radius, Ball.from_records(prior, n, "0.975").radius
-        )
+        counts = [Fraction(n * weight, prior.total) for weight in prior.weights]
+        boxed, balled = Box.from_counts(prior, counts, "0.975"), Ball.from_records(prior, n, "0.975")
+        assert chosen.radius == min(boxed.radius, balled.radius)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """Choosing a mechanism: closed forms, linear programs, and the certificate of how good the choice is."""
 
 from tacit.designs._design import Search, design
-from tacit.designs._methods import Design
-from tacit.designs._promise import Promise
+from tacit.designs._methods import Design, Promise
 from tacit.designs._verification import Verification, verify, verify_plan
 from tacit.designs.closed_forms import binary_mse, cyclic, optimal_binary, repaired_response
 from tacit.designs.guidance import (

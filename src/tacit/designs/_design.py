@@ -21,9 +21,8 @@ from numpy.linalg import LinAlgError
 from threadpoolctl import ThreadpoolController
 
 from tacit.designs import _methods as methods
-from tacit.designs._methods import FEW_VALUES, Design, Request
+from tacit.designs._methods import FEW_VALUES, Design, Promise, Request
 from tacit.designs._program.deadline import Deadline
-from tacit.designs._promise import Promise
 from tacit.designs.without_prior import MECHANISMS, capped_histogram, large_histogram, without_prior
 from tacit.exact import Number
 from tacit.mechanism import PrivacyError

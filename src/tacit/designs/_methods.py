@@ -1,4 +1,4 @@
-"""The ways to a design: column generation, many values, repaired response.
+"""What is promised, what is asked for, and the ways to a design: column generation, many values, repaired response.
 
 Each takes a request and returns a finished design with its certificate, which `design` audits, or raises
 `ArithmeticError` or `PrivacyError` so that the next one is tried.
@@ -13,17 +13,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tacit.designs._program.bounds import TINY, dual_bound
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import LiftSet
-from tacit.designs._promise import Promise
-from tacit.designs.closed_forms import randomized_response, repaired_response
-from tacit.exact import Floats
-from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
+from tacit.designs.closed_forms import repaired_response
+from tacit.exact import Floats, Number, budget
+from tacit.mechanism import Channel, Mechanism, Notion, PrivacyError, mse, round_channel, satisfies, unbiased_variance
 from tacit.plan import Aim, Certificate
 from tacit.prior import Ball, Prior, PriorSet
 from tacit.task import Task, prior_variance
@@ -41,6 +40,101 @@ OPTIMAL_GAP = 1e-5
 MOST_ROWS = 500
 #: A table of a histogram is searched for up to this many values.
 MOST_SEARCHED = 1000
+
+
+@dataclass(frozen=True)
+class Promise:
+    """LIP or LDP at level ε, and what is promised beside it.
+
+    Args:
+        epsilon: the budget ε, read exactly.
+        notion: "lip", or "ldp" for the best LDP channel under the same prior, the fair baseline.
+        ldp_cap: an LDP level that is kept as well.
+        prior_set: LIP is kept for every prior of this set around the stated one, which may be wrong.
+
+    Combinations that cannot help are refused.
+
+    >>> Promise(1, ldp_cap=1.25).levels
+    {'lip': Fraction(1, 1), 'ldp': Fraction(5, 4)}
+    """
+
+    epsilon: Fraction
+    notion: Literal["lip", "ldp"]
+    ldp_cap: Fraction | None
+    prior_set: PriorSet | None
+
+    def __init__(
+        self,
+        epsilon: Number,
+        notion: Literal["lip", "ldp"] = "lip",
+        ldp_cap: Number | None = None,
+        prior_set: PriorSet | None = None,
+    ) -> None:
+        if notion not in ("lip", "ldp"):
+            raise ValueError(f"The 'notion' must be 'lip' or 'ldp'. Got {notion!r} instead.")
+        if prior_set is not None and (notion != "lip" or ldp_cap is not None):
+            raise ValueError("A 'prior_set' refines plain LIP: drop 'ldp_cap', or the set.")
+        if notion == "ldp" and ldp_cap is not None:
+            raise ValueError("An 'ldp_cap' refines LIP; with notion='ldp' there is nothing to refine.")
+        level, cap = budget(epsilon), None if ldp_cap is None else budget(ldp_cap, "ldp_cap")
+        if cap is not None and cap <= level:
+            raise ValueError(
+                f"'ldp_cap' = {float(cap):g} is not above 'epsilon' = {float(level):g}: LDP at the cap already implies "
+                f"the LIP budget. Use notion='ldp', epsilon={float(cap):g}, or a cap between {float(level):g} and "
+                f"{2 * float(level):g}."
+            )
+        alone = prior_set is not None and prior_set.radius == 0
+        for name, value in (
+            ("epsilon", level), ("notion", notion), ("ldp_cap", cap), ("prior_set", None if alone else prior_set),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, promise: Promise | Number) -> Promise:
+        """A promise as it is, or plain LIP at ε."""
+        return promise if isinstance(promise, Promise) else cls(promise)
+
+    @cached_property
+    def levels(self) -> dict[Notion, Fraction]:
+        """A level for each notion, exact."""
+        if self.notion == "ldp":
+            return {"ldp": self.epsilon}
+        return {"lip": self.epsilon} if self.ldp_cap is None else {"lip": self.epsilon, "ldp": self.ldp_cap}
+
+    @cached_property
+    def lifts(self) -> LiftSet:
+        """The same as bounds on lifts, in floats, for the search."""
+        e = math.exp(self.epsilon)
+        if self.notion == "ldp":
+            return LiftSet(1 / e, e, e)
+        return LiftSet(math.exp(-self.epsilon), e, math.inf if self.ldp_cap is None else math.exp(self.ldp_cap))
+
+    @property
+    def main(self) -> tuple[Notion, Fraction]:
+        """The first notion and its level."""
+        return next(iter(self.levels.items()))
+
+    @property
+    def others(self) -> dict[Notion, Fraction]:
+        """Everything else that is promised."""
+        return dict(list(self.levels.items())[1:])
+
+    def kept_by(self, mechanism: Mechanism) -> bool:
+        """Whether the mechanism keeps all of it, decided exactly."""
+        kept = all(satisfies(mechanism, notion, level) for notion, level in self.levels.items())
+        if self.prior_set is None or not kept:
+            return kept
+        return all(side.holds(self.levels["lip"]) for side in mechanism.set_levels(self.prior_set))
+
+    @property
+    def radius(self) -> Fraction:
+        """How far the set reaches from the prior; 0 without one."""
+        return Fraction(0) if self.prior_set is None else self.prior_set.radius
+
+    @property
+    def is_lip_or_ldp(self) -> bool:
+        """Whether it is one of these, for a prior or a set, and nothing else."""
+        return list(self.levels) in (["lip"], ["ldp"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,11 +235,6 @@ class Request:
     def cheap_bound(self) -> float:
         """A bound of what the aim is about, for `g`, that needs no search."""
         return unsearched_bound(self.p, self.g, self.promise, self.aim)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether bins apply: plain LIP and the aim "mmse"."""
-        return self.promise.is_plain_lip and self.aim == "mmse"
 
     def says_nothing(self, found: Design) -> bool:
         """Whether a channel is useless although another would not be: its reports do not tell what is asked."""
@@ -343,7 +432,8 @@ def many_values(request: Request) -> Design:
     from tacit.designs._many_values import design_many_values, design_with_bins, gain_bound, unbiased_variance_bound
     from tacit.mechanism.many_values import MOST_WORK
 
-    served = request.promise.is_lip_or_ldp if request.aim == "unbiased" else request.is_plain
+    plain = list(request.promise.levels) == ["lip"] and request.promise.prior_set is None
+    served = request.promise.is_lip_or_ldp if request.aim == "unbiased" else plain
     if not (request.is_histogram and served):
         raise ArithmeticError("the mechanism many-values serves histograms, unbiased under LIP or LDP, else under LIP")
     notion: Any = request.promise.main[0]
@@ -375,7 +465,7 @@ def repaired(request: Request) -> Design:
         channel = repaired_response(request.prior, request.promise.main[1], request.promise.prior_set)
         method = "repaired response"
     else:
-        channel = randomized_response(request.prior, min(request.promise.levels.values()))
+        channel = repaired_response(request.prior, min(request.promise.levels.values()), notion="ldp")
         method = "randomized response"
     return designed(request, channel, request.cheap_bound, duals=None, method=method, status="feasible")
 

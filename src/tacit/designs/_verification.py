@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from tacit.designs._methods import Design, possible, unsearched_bound
+from tacit.designs._methods import Design, Promise, possible, unsearched_bound
 from tacit.designs._program.bounds import dual_bound
 from tacit.designs._program.gain import normalised
-from tacit.designs._promise import Promise
 from tacit.designs.planning import ldp_comparison
 from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import Floats
@@ -69,7 +68,8 @@ def verify(found: Design) -> Verification:
     >>> verify(design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1)).holds
     True
     """
-    stated, bound = found.certificate, _BOUNDS.get(found.mechanism.kind, _unsearched_bound)(found)
+    is_table = found.mechanism.table() is not None
+    stated, bound = found.certificate, _table_bound(found) if is_table else _unsearched_bound(found)
     errors = {
         "mse": mse(found.mechanism, found.task),
         "unbiased_variance": unbiased_variance(found.mechanism, found.task),
@@ -77,8 +77,8 @@ def verify(found: Design) -> Verification:
     }
     error = errors["mse" if stated.aim == "mmse" else "unbiased_variance"]
     rounding = TOLERANCE * errors["prior_variance"]
-    searched = found.mechanism.table() is not None and stated.duals is None
-    most = bound + (_SEARCHED_TOLERANCE * bound if searched else 0.0) + max(rounding, TOLERANCE * bound)
+    searched = _SEARCHED_TOLERANCE * bound if is_table and stated.duals is None else 0.0
+    most = bound + searched + max(rounding, TOLERANCE * bound)
     return Verification(
         promise_kept=found.promise.kept_by(found.mechanism),
         error=error,
@@ -154,7 +154,9 @@ def _table_bound(found: Design) -> float:
     p, (g, unit) = possible(found.prior), normalised(found.task.g(found.prior)[inside])
     lifts, variance = found.promise.lifts, prior_variance(found.prior, found.task)
     # A price for each value and, for several numbers for each answer, an estimate that the bound is proved with.
-    _check_duals(duals, len(inside) * (1 + g.shape[1]) if duals and len(duals) > len(inside) else len(inside))
+    size = len(inside) * (1 + g.shape[1]) if duals and len(duals) > len(inside) else len(inside)
+    if duals is not None and len(duals) != size:
+        raise ValueError(f"The certificate needs {size} duals, one for each value that they price. Got {len(duals)}.")
 
     def bound(of_g: float) -> float:
         return unit**2 * of_g if unbiased else variance - unit**2 * of_g
@@ -178,11 +180,6 @@ def _table_bound(found: Design) -> float:
         reports, marginal = found.channel.inside_lifts, found.channel.marginal
         return max(cheap, bound(proven_variance(p, g, lifts, reports, marginal, np.array(duals))))
     return max(cheap, bound(dual_bound(p, g, lifts, np.array(duals))))
-
-
-def _check_duals(duals: Sequence[float] | None, size: int) -> None:
-    if duals is not None and len(duals) != size:
-        raise ValueError(f"The certificate needs {size} duals, one for each value that they price. Got {len(duals)}.")
 
 
 def _searched_bound(found: Design, g: Floats, unit: float) -> float:
@@ -223,9 +220,3 @@ def _unsearched_bound(found: Design) -> float:
     if found.certificate.aim == "unbiased":
         return without_prior_bound(found.prior, found.promise)
     return found.certificate.prior_variance - gain_bound(found.prior, found.promise.main[1])
-
-
-#: How the bound is recomputed, by the kind of mechanism.
-_BOUNDS: dict[str, Callable[[Design], float]] = {
-    "table": _table_bound,
-}

@@ -192,20 +192,12 @@ def guide(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> list[Choice]:
-    """What several budgets promise, beside what they cost; the options are those of `make_plan`.
+    """What several budgets, `epsilons`, promise, beside what they cost with this many `respondents`.
 
-    Without `epsilons` the budgets are 0.5, 1, 1.5, 2 and 3, as far as they lie below an `ldp_cap`, or half the cap.
-
-    Args:
-        priors: the priors of the groups.
-        task: what is estimated; it gives g.
-        respondents: how many people will answer.
-        epsilons: the levels to compare.
-        detect: a difference between two waves or groups to be shown.
-        power: the probability of seeing the difference.
-        sampling: the size of the population, and the design effect.
-        progress: is called with levels done and levels in all.
-        **options: as of `make_plan`.
+    Without `epsilons` they are 0.5, 1, 1.5, 2 and 3, as far as they lie below an `ldp_cap`, or half the cap. `detect`
+    is a difference between two waves or groups to be seen with the probability `power`; `sampling` states the
+    population and the design effect; `progress` is called with budgets done and budgets in all. `priors`, `task` and
+    the `options` are those of `make_plan`.
 
     >>> from tacit import Survey
     >>> prior = GroupPrior(name=None, prior=Prior.of({"yes": 0.2, "no": 0.8}))
@@ -216,7 +208,10 @@ def guide(
         raise ValueError("The groups state their own budgets, so there is none to choose. Drop the 'epsilon' column.")
     shares = [each.share for each in priors]
     notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
-    epsilons = _budgets(options.get("ldp_cap")) if epsilons is None else epsilons
+    if epsilons is None:
+        cap = budget(options["ldp_cap"], "ldp_cap") if options.get("ldp_cap") is not None else None
+        # A cap on the LDP level lies above each budget.
+        epsilons = BUDGETS if cap is None else [each for each in BUDGETS if Fraction(each) < cap] or [cap / 2]
     made = []
     for done, epsilon in enumerate(epsilons):
         plan = make_plan(priors, task, epsilon, **options)
@@ -227,14 +222,6 @@ def guide(
         if progress is not None:
             progress(done + 1, len(epsilons))
     return made
-
-
-def _budgets(ldp_cap: Number | None) -> Sequence[Number]:
-    """The budgets of a guide: a cap on the LDP level lies above each of them."""
-    if ldp_cap is None:
-        return BUDGETS
-    cap = budget(ldp_cap, "ldp_cap")
-    return [each for each in BUDGETS if Fraction(each) < cap] or [cap / 2]
 
 
 @dataclass(frozen=True)

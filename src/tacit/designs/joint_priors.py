@@ -174,6 +174,7 @@ class JointPrior:
             raise ValueError(f"Every combination of {', '.join(names)} is declared impossible.")
         mean /= mean.sum()
         notes, observed = [], None
+        where = "" if group.name is None else f" in group {group.name!r}"
         if group.independent:
             weights = mean * (group.records or 10**6)
             if len(names) > 1:
@@ -190,11 +191,13 @@ class JointPrior:
             unseen = (counts == 0) & possible
             weights = np.where(unseen, np.maximum(weights, float(UNSEEN_RECORDS)), weights)
             if strength:
-                notes.append(_smoothing_note(names, strength, group.name))
+                shown = f"{strength:,.0f}" if strength >= 100 else f"{strength:.3g}"
+                drawn = f"drawn towards independence by {shown} records{where}, as the counts suggest"
+                notes.append(f"{', '.join(names)}: {drawn}")
             if unseen.any():
                 notes.append(
-                    f"{', '.join(names)}: {int(unseen.sum())} of {len(mean)} combinations were never seen"
-                    f"{'' if group.name is None else f' in group {group.name!r}'} and count as half a record or more"
+                    f"{', '.join(names)}: {int(unseen.sum())} of {len(mean)} combinations were never seen{where} and "
+                    "count as half a record or more"
                 )
         least = np.where(possible, 1, 0)
         units = min(_UNITS, 2**60 / weights.max())  # Integers of 64 bits hold them.
@@ -317,12 +320,6 @@ def _nowhere_zero(margin: Floats, records: int | None) -> Floats:
     shares = margin / margin.sum()
     shares = np.where(shares > 0, shares, least)
     return np.asarray(shares / shares.sum())
-
-
-def _smoothing_note(names: Sequence[str], strength: float, group: str | None) -> str:
-    where = "" if group is None else f" in group {group!r}"
-    shown = f"{strength:,.0f}" if strength >= 100 else f"{strength:.3g}"
-    return f"{', '.join(names)}: drawn towards independence by {shown} records{where}, as the counts suggest"
 
 
 def read_joint(

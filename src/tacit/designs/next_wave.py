@@ -36,7 +36,7 @@ drift; or as wide as the set of this wave, if that is wider, because nothing new
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeVar, cast
@@ -47,7 +47,7 @@ from tacit.designs._methods import FEW_VALUES
 from tacit.designs.panels import following_plan
 from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
 from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
-from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, moments, read_for
+from tacit.estimates import Cell, NotEstimableError, cells_of, estimate, moments, read_for
 from tacit.exact import Floats, Integers, Number, rational
 from tacit.mechanism.repeated import Transition
 from tacit.plan import AnyPlan, Group, Plan
@@ -145,7 +145,7 @@ def next_blocks(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) 
             each = next_priors(block.plan, mine, **options)
         except NotEstimableError:
             named = ", ".join(question.name for question in block.questions)
-            each = _raked_priors(block.plan, mine, named, **options)
+            each = _raked_priors(block.plan, mine, named, _Limits.of(**options))
         found.append(replace(each, notes=tuple(note for note in each.notes if plan.wave == 1 or note != _FIRST_WAVE)))
     return found
 
@@ -189,93 +189,113 @@ def next_priors(
     >>> found.drift, found.priors[0].prior_set.kind
     (0.02, 'box')
     """
-    sure, least, stated = _limits(confidence, least_drift, drift)
+    limits = _Limits.of(drift, least_drift, confidence, floor)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
     if plan.takes_weights and any(cell.kept.has_weights for cell in cells):
         raise ValueError("Reports with weights of their own make no prior for the next wave. Tally them without.")
     if not any(cell.n_reports for cell in cells):
         raise ValueError("There are no reports to plan the next wave from.")
     classes = _classes(plan.task, plan.groups[0].prior)
-    found = _estimates(plan, cells, classes, sure)
+    found = _estimates(plan, cells, classes, limits.sure)
     many = int(classes.max()) + 1 > FEW_VALUES
     believed = [found[group.name] for group in plan.groups if not group.without_prior]
-    seen = _drift_seen(believed, many, sure)
-    allowed = max(least, seen) if stated is None else stated
-    counts = {name: each.n_reports for name, each in found.items()}
-    priors = []
-    for group in plan.groups:
-        made, plausible = _next(group, found[group.name], classes, allowed, rational(floor, "floor"), many, sure)
-        priors.append(_later(group, made, plausible, counts))
-    alarm = any(check.contradicted for check in _checks(plan, cells))
-    return NextWave(priors=tuple(priors), seen=seen, drift=allowed, alarm=alarm, notes=_notes(plan, counts))
+    seen = _drift_seen(believed, many, limits.sure)
+    priors = [_next(group, found[group.name], classes, limits.drift(seen), limits, many) for group in plan.groups]
+    return _wave(plan, cells, priors, seen, limits)
 
 
-def _limits(confidence: Number, least_drift: Number, drift: Number | None) -> tuple[float, float, float | None]:
-    """The confidence, the least drift and the stated drift, checked."""
-    sure = rational(confidence, "confidence")
-    if not 0 < sure < 1:
-        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
-    drifts = [None if each is None else rational(each, name) for each, name in
-              ((least_drift, "least_drift"), (drift, "drift"))]  # fmt: skip
-    for name, number in zip(("least_drift", "drift"), drifts, strict=True):
-        if number is not None and not 0 <= number <= 1:
-            raise ValueError(f"The {name!r} must lie between 0 and 1. Got {float(number):g} instead.")
-    assert drifts[0] is not None
-    return float(sure), float(drifts[0]), None if drifts[1] is None else float(drifts[1])
+@dataclass(frozen=True)
+class _Limits:
+    """The options of `next_priors`, checked: the confidence, the least drift, the stated drift and the floor."""
+
+    sure: float
+    least: float
+    stated: float | None
+    floor: Fraction
+
+    @classmethod
+    def of(
+        cls,
+        drift: Number | None = None,
+        least_drift: Number = LEAST_DRIFT,
+        confidence: Number = CONFIDENCE,
+        floor: Number = UNSEEN_SHARE,
+    ) -> _Limits:
+        given = {"confidence": confidence, "least_drift": least_drift, "drift": 0 if drift is None else drift}
+        exact = {name: rational(number, name) for name, number in given.items()}
+        for name, number in exact.items():
+            if not 0 <= number <= 1 or (name == "confidence" and number in (0, 1)):
+                raise ValueError(f"The {name!r} must lie between 0 and 1. Got {float(number):g} instead.")
+        sure, least, stated = map(float, exact.values())
+        return cls(sure, least, None if drift is None else stated, rational(floor, "floor"))
+
+    def drift(self, seen: float) -> float:
+        """The drift that the sets allow for."""
+        return max(self.least, seen) if self.stated is None else self.stated
 
 
-def _later(group: Group, prior: Prior, plausible: PriorSet, counts: Mapping[str | None, int]) -> GroupPrior:
-    """A group of the next wave, as large as its part of the reports."""
-    return GroupPrior(
-        name=group.name, prior=prior, share=Fraction(counts[group.name], sum(counts.values())), epsilon=group.epsilon,
-        weight=group.weight, offset=group.offset, prior_set=plausible,
+def _wave(
+    plan: Plan,
+    cells: Sequence[Cell],
+    found: Sequence[tuple[Prior, PriorSet]],
+    seen: float,
+    limits: _Limits,
+    notes: Sequence[str] = (),
+) -> NextWave:
+    """The groups of the next wave, each as large as its part of the reports, with their priors and sets."""
+    counts = _counts(plan, cells)
+    priors = tuple(
+        GroupPrior(
+            name=group.name, prior=prior, share=Fraction(counts[group.name], sum(counts.values())),
+            epsilon=group.epsilon, weight=group.weight, offset=group.offset, prior_set=plausible,
+        )
+        for group, (prior, plausible) in zip(plan.groups, found, strict=True)
     )  # fmt: skip
+    checks = () if any(group.without_prior for group in plan.groups) else estimate(plan, cells).prior_check
+    told = [_FIRST_WAVE] if plan.wave == 1 else []
+    if silent := [str(name) for name, count in counts.items() if not count]:
+        more = ", …" if len(silent) > 8 else ""
+        told.append(f"Groups without reports keep their prior: {', '.join(silent[:8])}{more}.")
+    alarm = any(check.contradicted for check in checks)
+    return NextWave(priors=priors, seen=seen, drift=limits.drift(seen), alarm=alarm, notes=(*told, *notes))
+
+
+def _counts(plan: Plan, cells: Sequence[Cell]) -> dict[str | None, int]:
+    """How many reports there are of each group."""
+    return {group.name: sum(cell.n_reports for cell in cells if cell.group.name == group.name) for group in plan.groups}
 
 
 # -- what reports do not determine ------------------------------------------------------------------------------------
 
 
-def _raked_priors(
-    plan: Plan,
-    cells: Sequence[Cell],
-    named: str,
-    *,
-    drift: Number | None = None,
-    least_drift: Number = LEAST_DRIFT,
-    confidence: Number = CONFIDENCE,
-    floor: Number = UNSEEN_SHARE,
-) -> NextWave:
+def _raked_priors(plan: Plan, cells: Sequence[Cell], named: str, limits: _Limits) -> NextWave:
     """As `next_priors`, for a block whose reports determine the columns of its task, and not how often each
     combination is given. Drifts are total variation distances.
     """
-    sure, least, stated = _limits(confidence, least_drift, drift)
-    counts = {group.name: sum(cell.n_reports for cell in cells if cell.group.name == group.name)
-              for group in plan.groups}  # fmt: skip
-    moved = {group.name: _raked(group, [cell for cell in cells if cell.group.name == group.name], plan, sure)
-             for group in plan.groups if counts[group.name]}  # fmt: skip
+    mine = {name: [cell for cell in cells if cell.group.name == name] for name, n in _counts(plan, cells).items() if n}
+    moved = {group.name: _raked(group, mine[group.name], plan, limits.sure) for group in plan.groups
+             if group.name in mine}  # fmt: skip
     seen = min(1.0, math.sqrt(max(0.0, sum(each.excess for each in moved.values())) / len(moved)) / 2)
-    allowed = max(least, seen) if stated is None else stated
-    priors = []
+    found = []
     for group in plan.groups:
         shares = group.prior.probabilities
         known = moved.get(group.name, _Raked(shares, 0.0, 0.0))
         open_cells = shares > 0
-        share = min(float(rational(floor, "floor")), 1 / (100 * int(open_cells.sum())))
+        share = min(float(limits.floor), 1 / (100 * int(open_cells.sum())))
         kept = _projected(known.prior, open_cells, share)
         prior = Prior(group.prior.values, [max(1, round(each * _PARTS * 10)) if mine else 0 for each, mine in
                                            zip(kept, open_cells, strict=True)])  # fmt: skip
-        radius = known.noise + share * int(open_cells.sum()) + allowed
+        radius = known.noise + share * int(open_cells.sum()) + limits.drift(seen)
         before = Fraction(0) if group.prior_set is None else group.prior_set.radius
         wide = max(before, Fraction(math.ceil(radius * 1000), 1000))
-        priors.append(_later(group, prior, Ball(prior, min(wide, Fraction(1))), counts))
+        found.append((prior, Ball(prior, min(wide, Fraction(1)))))
     note = (
         f"The reports on {named} do not determine how often each combination of answers is given. The new prior has "
         "the shares and tables that they determine; how answers are related otherwise is as in the prior of this "
         "wave. The promise holds for priors within a total variation distance of "
-        f"{max(float(each.prior_set.radius) for each in priors if each.prior_set is not None):g}."
+        f"{max(float(ball.radius) for _, ball in found):g}."
     )
-    alarm = any(check.contradicted for check in _checks(plan, cells))
-    return NextWave(priors=tuple(priors), seen=seen, drift=allowed, alarm=alarm, notes=(*_notes(plan, counts), note))
+    return _wave(plan, cells, found, seen, limits, [note])
 
 
 @dataclass(frozen=True)
@@ -446,13 +466,13 @@ def _drift_seen(found: Sequence[_Found], many: bool, sure: float) -> float:
 
 
 def _next(
-    group: Group, found: _Found, classes: Integers, drift: float, floor: Fraction, many: bool, sure: float
+    group: Group, found: _Found, classes: Integers, drift: float, limits: _Limits, many: bool
 ) -> tuple[Prior, PriorSet]:
     """A group's prior and its set."""
     possible = np.array(group.prior.weights) > 0
-    center, distance = _center(found, sure) if many else (found.mean, 0.0)
+    center, distance = _center(found, limits.sure) if many else (found.mean, 0.0)
     open_classes = np.bincount(classes, weights=possible, minlength=len(center)) > 0
-    least = min(float(floor), 1 / ((100 if many else 2) * int(open_classes.sum())))
+    least = min(float(limits.floor), 1 / ((100 if many else 2) * int(open_classes.sum())))
     shares = _projected(center, open_classes, least)
     # Values of one class keep their proportions.
     inside = [Fraction(weight, group.prior.total) for weight in group.prior.weights]
@@ -506,18 +526,3 @@ def _z(sure: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(1 - (1 - sure) / 2))
-
-
-def _checks(plan: Plan, cells: Sequence[Cell]) -> Sequence[PriorCheck]:
-    if any(group.without_prior for group in plan.groups):
-        return ()
-    return estimate(plan, cells).prior_check
-
-
-def _notes(plan: Plan, n_reports: Mapping[str | None, int]) -> tuple[str, ...]:
-    notes = [_FIRST_WAVE] if plan.wave == 1 else []
-    silent = [str(name) for name, count in n_reports.items() if not count]
-    if silent:
-        more = ", …" if len(silent) > 8 else ""
-        notes.append(f"Groups without reports keep their prior: {', '.join(silent[:8])}{more}.")
-    return tuple(notes)

@@ -66,21 +66,15 @@ def following_plan(
     """The next wave for the same people, by the belief rule: a group for each history of reports, with its own belief.
 
     A person keeps the answer with the probability `persistence`, else one is drawn from the prior of the group; or the
-    next answer follows from the last one by a transition matrix. The prior of a group is then what its people's earlier
+    next answer follows from the last one by a `transition` matrix (`read_transition`). The level of the next wave is
+    `epsilon`, by default that of this one. The prior of a group is then what its people's earlier
     reports leave to believe about their present answer, exactly, and its channel is designed for that: levels of all
     waves add up. The device and the collector find a person's group from the person's earlier reports
     (`tacit.plan.followed_name`). People who left a wave out have groups of their own; people without any report are in
     the groups of the first wave. The same arguments give the same hash, so any reader can check it.
 
-    Args:
-        plan: the plan of this wave.
-        persistence: from 0 to 1.
-        epsilon: the level of the next wave; by default that of this one.
-        transition: instead of the persistence, for each answer the probability of each next one (`read_transition`).
-
-    Raises:
-        ValueError: there are too many histories, or reports are too many to be listed: two layers serve then
-            (`with_layers`); or the plan promises LDP, whose levels add without this, or something for a set of priors.
+    Refused are a `plan` with too many histories, or too many reports to be listed (two layers serve then,
+    `with_layers`), and one that promises LDP, whose levels add without this, or something for a set of priors.
 
     >>> from tacit import Survey, make_plan
     >>> first = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
@@ -132,15 +126,10 @@ def following_plan(
 
 
 def read_transition(path: str | Path | TextIO, values: Sequence[Value]) -> Transition:
-    """Read how answers change from wave to wave: a CSV with the columns `from`, `to` and `probability`.
+    """How answers change from wave to wave, from the CSV at `path` with the columns `from`, `to` and `probability`.
 
-    Args:
-        path: the file, or one that is open. Changes that it does not name have the probability 0.
-        values: the answers, in the order of the plan.
-
-    Raises:
-        ValueError: a column is missing, an answer is not one of `values`, a change stands twice, or the probabilities
-            of the changes from an answer do not sum to 1 exactly.
+    Answers are those of `values`, in the order of the plan. Changes that the file does not name have the probability 0;
+    those from an answer must sum to 1 exactly.
 
     >>> from io import StringIO
     >>> changes = StringIO("from,to,probability\\nyes,yes,0.9\\nyes,no,0.1\\nno,no,1\\n")
@@ -213,12 +202,8 @@ def with_layers(plan: Plan, lifelong: Number) -> Plan:
     (`tacit.mechanism.repeated`), so that the errors of different waves depend on each other as little as possible. The
     channel of a wave loses a few millionths of its precision to rounding.
 
-    Args:
-        plan: what a wave sends; the ε of its groups is the level of a wave.
-        lifelong: the level of all reports of an answer that stays, for any number of waves; at least ε.
-
-    Raises:
-        ValueError: the lifelong level is below ε, the plan has layers already, or it promises an LDP cap.
+    The ε of the groups of the `plan` is the level of a wave; `lifelong`, at least ε, that of all reports of an answer
+    that stays, for any number of waves. A plan with layers or an LDP cap is refused.
 
     >>> from tacit import Survey, make_plan
     >>> plan = with_layers(make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon="0.4"), 1)

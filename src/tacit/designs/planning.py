@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from tacit.designs._design import Method, Search, design, one_thread
-from tacit.designs._methods import FEW_VALUES, Design, searchable
+from tacit.designs._methods import FEW_VALUES, Design, Promise, searchable
 from tacit.designs._program.lifts import LiftSet
-from tacit.designs._promise import Promise
 from tacit.designs.knots import Knots, best_knots, places_of, readable, rounded_to
 from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget, rational
@@ -243,21 +242,19 @@ def on_knots(
     def on_them(prior: Prior) -> Prior:
         return rounded_to(places_of(prior.values, Fraction(0), Fraction(1)), prior, knots).prior
 
+    def nowhere_zero(prior: Prior) -> Prior:
+        # Answers can lie anywhere in the range, so every knot is possible.
+        return Prior(prior.values, [weight or Fraction(prior.total, 1000) for weight in prior.weights])
+
     return [
         replace(
             each,
-            prior=_nowhere_zero(on_them(each.prior)),
+            prior=nowhere_zero(on_them(each.prior)),
             candidates=tuple(map(on_them, each.candidates)),
             observed=on_them(each.observed or each.prior),
         )
         for each in stated
     ]
-
-
-def _nowhere_zero(prior: Prior) -> Prior:
-    """Answers can lie anywhere in the range, so every knot is possible."""
-    least = Fraction(prior.total, 1000)
-    return Prior(prior.values, [weight or least for weight in prior.weights])
 
 
 def group_priors(priors: Priors) -> Sequence[GroupPrior]:

@@ -123,7 +123,7 @@ def stated_questions(stated: Sequence[Mapping[str, Any]], priors: JointPrior) ->
 
 
 def _question(stated: Mapping[str, Any], known: Question | None, priors: JointPrior) -> Question:
-    name, public = stated["name"], bool(stated.get("public", False))
+    name, public = stated["name"], stated.get("public", False)
     if known is None and not public:
         raise ValueError(f"The priors know nothing about the question {name!r}. Add its column, or make it public.")
     number = "range" in stated or "knots" in stated
@@ -133,29 +133,15 @@ def _question(stated: Mapping[str, Any], known: Question | None, priors: JointPr
     condition = stated.get("asked_if")
     if condition is not None and NOT_ASKED not in answers:
         answers = (*answers, NOT_ASKED)
-    try:
-        return Question(
-            name=name, answers=answers, kind=stated.get("kind") or _kind(number, answers),
-            task=stated.get("task", "mean" if number else "shares"), text=_texts(stated.get("text"), name),
-            labels={code: tuple(each) for code, each in stated.get("labels", {}).items()},
-            part_of=stated.get("part_of"), public=public,
-            asked_if=None if condition is None else (condition[0], tuple(map(str, condition[1]))),
-        )  # fmt: skip
-    except (TypeError, AttributeError, IndexError, KeyError) as error:
-        raise PlanError(f"The question {name!r} has a field of another kind than is expected.") from error
-
-
-def _kind(number: bool, answers: Sequence[Value]) -> Any:
-    return "number" if number else "yes-no" if len(answers) == 2 else "one-of"
-
-
-def _texts(text: Any, name: str) -> dict[str, str]:
-    if text is None:
-        return {}
-    found = {"en": text} if isinstance(text, str) else text
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        raise PlanError(f"The text of {name!r} must be a text, or a text for each language.")
-    return dict(found)
+    text = stated.get("text", {})
+    kind: Any = "number" if number else "yes-no" if len(answers) == 2 else "one-of"
+    return Question(
+        name=name, answers=answers, kind=stated.get("kind", kind),
+        task=stated.get("task", "mean" if number else "shares"), text={"en": text} if isinstance(text, str) else text,
+        labels={code: tuple(each) for code, each in stated.get("labels", {}).items()},
+        part_of=stated.get("part_of"), public=public,
+        asked_if=None if condition is None else (condition[0], tuple(condition[1])),
+    )  # fmt: skip
 
 
 def _knots(stated: Mapping[str, Any], priors: JointPrior) -> tuple[Value, ...]:

@@ -35,9 +35,8 @@ from typing import Any
 import numpy as np
 
 from tacit.designs._design import Search, one_thread
-from tacit.designs._methods import Design, searchable
+from tacit.designs._methods import Design, Promise, searchable
 from tacit.designs._program.lifts import LiftSet
-from tacit.designs._promise import Promise
 from tacit.designs.guidance import other_beliefs
 from tacit.designs.joint_priors import JointPrior
 from tacit.designs.planning import Uncertainty, make_plan, uninterrupted_design

@@ -46,8 +46,7 @@ from itertools import count
 from numpy.linalg import LinAlgError
 
 from tacit.designs._many_values import design_many_values, unbiased_variance_bound
-from tacit.designs._methods import Design, Request, columns, designed, many_values, repaired, table_in
-from tacit.designs._promise import Promise
+from tacit.designs._methods import Design, Promise, Request, columns, designed, many_values, repaired, table_in
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, PrivacyError
 from tacit.mechanism.block_design import MOST_POINTS
@@ -171,26 +170,16 @@ def without_prior(request: Request, name: str | None = None) -> Design:
         except ValueError as failure:
             raise ArithmeticError(str(failure)) from failure
     else:
-        mechanism = _named(name, request.prior, epsilon)
+        try:
+            mechanism = MECHANISMS[name](request.prior, epsilon)
+        except ValueError as failure:
+            size = f"{len(request.prior):,}"
+            raise ValueError(f"The design {name} does not serve {size} values: {failure} Take without-prior.") from None
     unbiased = request.aim == "unbiased"
     before = prior_variance(request.prior, request.task)  # No report removes more.
     bound = without_prior_bound(request.prior, request.promise) if unbiased else before
     method = name.replace("-", " ")
     return designed(request, mechanism, bound, duals=None, method=method, status="within gap")
-
-
-def _named(name: str, prior: Prior, epsilon: Fraction) -> BlockDesign:
-    """The mechanism that was asked for, or which others have room for this many values."""
-    made, limits = dict[str, BlockDesign](), dict[str, str]()
-    for each in (name, *(other for other in MECHANISMS if other != name)):
-        try:
-            made[each] = MECHANISMS[each](prior, epsilon)
-        except ValueError as failure:
-            limits[each] = str(failure)
-        if name in made:
-            return made[name]
-    serving = f"{', '.join(made)} do; without-prior takes the best" if made else "No other does either"
-    raise ValueError(f"The design {name} does not serve {len(prior):,} values. {limits[name]} {serving}.")
 
 
 def without_prior_bound(prior: Prior, promise: Promise) -> float:

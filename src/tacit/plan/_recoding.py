@@ -195,13 +195,7 @@ class Recoding:
 
 
 def number_in(text: str) -> float | None:
-    """The number that a text is, with a decimal point; None where it is none.
-
-    Args:
-        text: a cell.
-
-    Returns:
-        The number.
+    """The number that the `text` of a cell is, with a decimal point; None where it is none.
 
     >>> number_in("55.0"), number_in("1e3"), number_in("1_000"), number_in("inf")
     (55.0, 1000.0, None, None)

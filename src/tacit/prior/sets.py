@@ -218,23 +218,20 @@ class Box(PriorSet):
         object.__setattr__(self, "high", ends[1])
 
     @classmethod
-    def from_counts(cls, prior: Prior, records: int | Sequence[int | Fraction], confidence: Number = 0.95) -> Box:
+    def from_counts(cls, prior: Prior, records: Sequence[int | Fraction], confidence: Number = 0.95) -> Box:
         """Clopper–Pearson intervals of all values at once: each leaves (1 − confidence)/d, by Bonferroni.
 
-        `records` are the counts of the values, or the number of records whose frequencies the prior is. Interval
-        ends are rounded outwards to three digits and moved to include the nominal prior, should that be another
-        than the frequencies (a floored one, say). Values with prior zero stay at zero.
+        `records` are the counts of the values. Interval ends are rounded outwards to three digits and moved to include
+        the nominal prior, should that be another than the frequencies (a floored one, say). Values with prior zero stay
+        at zero.
 
-        >>> box = Box.from_counts(Prior.of({"yes": 300, "no": 700}), 1000)
+        >>> box = Box.from_counts(Prior.of({"yes": 300, "no": 700}), [300, 700])
         >>> [str(end) for end in box.low], [str(end) for end in box.high]
         (['267/1000', '333/500'], ['167/500', '733/1000'])
         """
         shares = [Fraction(weight, prior.total) for weight in prior.weights]
-        if isinstance(records, int):
-            n_records, counts = records, [share * records for share in shares]
-        else:
-            counts = [Fraction(count) for count in records]
-            n_records = round(sum(counts))
+        counts = [Fraction(count) for count in records]
+        n_records = round(sum(counts))
         if len(counts) != len(prior):
             raise ValueError(f"The 'records' must be one count for each of {len(prior)} values. Got {len(counts)}.")
         low, high = [Fraction(0)] * len(prior), [Fraction(0)] * len(prior)
