@@ -5,8 +5,7 @@ import { compare, smaller, toNumber } from "./exact.js";
 import { NOTIONS } from "./mechanism/levels.js";
 import { readMechanism } from "./mechanism/kinds.js";
 import { Layers } from "./mechanism/repeated.js";
-import { Prior } from "./prior.js";
-import { readSet } from "./prior_set.js";
+import { Prior, readSet } from "./prior.js";
 import { quoted } from "./promise.js";
 import { expect, object, oneOf, onlyFields, rational, name as readName } from "./read.js";
 
@@ -20,7 +19,7 @@ import { expect, object, oneOf, onlyFields, rational, name as readName } from ".
  * @property {Fraction} epsilon
  * @property {Notion} notion
  * @property {Fraction | null} ldpCap an LDP level that is promised as well
- * @property {import("./prior_set.js").PriorSet | null} priorSet the priors for all of which the promise holds
+ * @property {import("./prior.js").PriorSet | null} priorSet the priors for all of which the promise holds
  * @property {import("./mechanism/kinds.js").Mechanism} mechanism what a wave sends
  * @property {Layers | null} layers where devices store a report of each answer
  */

@@ -58,7 +58,7 @@ export const recordSentence = ({ bound, odds, oddsOnly }) =>
 /**
  * What is promised for a set of priors, in numbers.
  *
- * @param {import("./prior_set.js").PriorSet} priorSet
+ * @param {import("./prior.js").PriorSet} priorSet
  * @param {Fraction | null} lip the factor by which a belief can change, for the worst prior of the set
  * @returns {import("./index.js").SetParts}
  */

@@ -16,7 +16,7 @@ import { Channel } from "./table/table.js";
 /** @typedef {import("./levels.js").Belief} Belief */
 /** @typedef {import("./levels.js").Notion} Notion */
 /** @typedef {import("../prior.js").Prior} Prior */
-/** @typedef {import("../prior_set.js").PriorSet} PriorSet */
+/** @typedef {import("../prior.js").PriorSet} PriorSet */
 /** @typedef {import("../read.js").Meter} Meter */
 /** @typedef {import("./set_levels.js").SetLevels} SetLevels */
 

@@ -14,7 +14,7 @@ import { Channel } from "./table/table.js";
 /** @typedef {import("../exact.js").Fraction} Fraction */
 /** @typedef {import("../index.js").RandomWords} RandomWords */
 /** @typedef {import("../prior.js").Prior} Prior */
-/** @typedef {import("../prior_set.js").PriorSet} PriorSet */
+/** @typedef {import("../prior.js").PriorSet} PriorSet */
 /** @typedef {import("./kinds.js").Mechanism} Mechanism */
 /** @typedef {import("../index.js").Column} Column */
 

@@ -3,7 +3,7 @@
 import { atMostExp, fraction, larger, largest, least, minus, over, plus, times } from "../exact.js";
 
 /** @typedef {import("../exact.js").Fraction} Fraction */
-/** @typedef {import("../prior_set.js").PriorSet} PriorSet */
+/** @typedef {import("../prior.js").PriorSet} PriorSet */
 
 /** Both sides of LIP at their worst over a set of priors: exact ratios or bounds of them; null is unbounded. */
 export class SetLevels {

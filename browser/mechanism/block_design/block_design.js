@@ -177,7 +177,7 @@ export class BlockDesign {
     return this.audit(prior).holds(notion, epsilon);
   }
 
-  /** The LDP level bounds both sides under every prior there is. @param {import("../../prior_set.js").PriorSet} priorSet */
+  /** The LDP level bounds both sides under every prior there is. @param {import("../../prior.js").PriorSet} priorSet */
   setLevels(priorSet) {
     this.#checkPrior(priorSet.prior);
     return new SetLevels(this.odds, this.odds);

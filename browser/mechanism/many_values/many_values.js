@@ -259,7 +259,7 @@ export class ManyValues {
   /**
    * Bounds of the levels under every prior as far from the nominal one as the set reaches.
    *
-   * @param {import("../../prior_set.js").PriorSet} priorSet
+   * @param {import("../../prior.js").PriorSet} priorSet
    */
   setLevels(priorSet) {
     this.#checkPrior(priorSet.prior);

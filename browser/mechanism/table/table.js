@@ -122,7 +122,7 @@ export class Channel {
     return this.audit(prior).holds(notion, epsilon);
   }
 
-  /** The exact levels for the worst prior of the set. @param {import("../../prior_set.js").PriorSet} priorSet */
+  /** The exact levels for the worst prior of the set. @param {import("../../prior.js").PriorSet} priorSet */
   setLevels(priorSet) {
     return setLiftLevels(this.weights, priorSet);
   }
