@@ -13,6 +13,7 @@ import numpy as np
 
 from studies.baselines import (
     Pure,
+    binary_mse,
     context_free_mse,
     opt_ldp_binary_mse,
     optimized_unary,
@@ -44,7 +45,6 @@ from studies.figure import (
 from studies.groups import subset_level
 from studies.loaders import find, load_clicks
 from tacit.designs import Design, Promise, design, optimal_binary
-from tacit.designs.closed_forms import binary_mse
 from tacit.exact import Floats
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit

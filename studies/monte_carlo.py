@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.baselines import opt_ldp_binary_mse, published_binary_mse
+from studies.baselines import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from studies.central import Mechanism, People, best_vertices, gather, lower_bound, two_pools
 from studies.figure import (
     BEST_LDP,
@@ -34,7 +34,6 @@ from studies.figure import (
     reached,
 )
 from studies.simulate import binary_errors, cell_moments, grouped_squares, seeded, simulated_point
-from tacit.designs.closed_forms import binary_mse
 from tacit.exact import Floats
 
 CELLS = 500

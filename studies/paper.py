@@ -13,7 +13,15 @@ from typing import Literal
 
 import numpy as np
 
-from studies.baselines import Pure, context_free_mse, opt_ldp_binary_mse, optimized_unary, published_binary_mse
+from studies.baselines import (
+    Pure,
+    binary_mse,
+    context_free_mse,
+    cyclic_lifts,
+    opt_ldp_binary_mse,
+    optimized_unary,
+    published_binary_mse,
+)
 from studies.central import central_mse
 from studies.figure import (
     BEST_LDP,
@@ -48,7 +56,6 @@ from studies.monte_carlo import optimal_pair, published_pair
 from studies.simulate import cell_moments, histogram_point, seeded, simulated_point, sum_errors
 from tacit.designs import Promise
 from tacit.designs._design import design
-from tacit.designs.closed_forms import binary_mse, cyclic_lifts
 from tacit.exact import Floats, budget, exp_below
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit

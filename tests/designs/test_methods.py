@@ -9,6 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studies.baselines import (
+    binary_mse,
+    cyclic,
+    cyclic_lifts,
     hash_range,
     k_ary_response,
     k_ary_support,
@@ -32,8 +35,7 @@ from tacit import (
     satisfies,
     unbiased_variance,
 )
-from tacit.designs import binary_mse, cyclic, optimal_binary, repaired_response
-from tacit.designs.closed_forms import cyclic_lifts
+from tacit.designs import optimal_binary, repaired_response
 from tacit.exact import exp_below
 from tacit.published import theorem3
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from studies.baselines import cyclic
 from tacit import Channel, Histogram, Prior, PrivacyError, mse, prior_variance, round_channel, satisfies
-from tacit.designs import cyclic, repaired_response
+from tacit.designs import repaired_response
 
 from support.strategies import budgets, priors
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from studies.baselines import binary_mse
 from studies.central import central, central_mse, central_satisfies
 from tacit import Channel
-from tacit.designs import binary_mse
 
 from support.oracle import best_central_mse
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from studies.baselines import (
+    binary_mse,
     context_free_estimate,
     context_free_mse,
+    cyclic,
     k_ary_response,
     opt_ldp_binary_mse,
     optimized_unary,
@@ -37,8 +39,7 @@ from tacit import (
     prior_variance,
     satisfies,
 )
-from tacit.designs import cyclic, optimal_binary
-from tacit.designs.closed_forms import binary_mse
+from tacit.designs import optimal_binary
 from tacit.published import theorem3
 
 from support.oracle import best_gain, best_lip_gain, best_objective, box_vertices, ldp_vertices, mean_absolute_error

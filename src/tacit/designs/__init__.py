@@ -3,7 +3,7 @@
 from tacit.designs._design import Search, design
 from tacit.designs._methods import Design, Promise
 from tacit.designs._verification import Verification, verify, verify_plan
-from tacit.designs.closed_forms import binary_mse, cyclic, optimal_binary, repaired_response
+from tacit.designs.closed_forms import optimal_binary, repaired_response
 from tacit.designs.guidance import (
     Choice,
     Costs,
@@ -33,7 +33,7 @@ from tacit.designs.rules import Rule, adopt, read_matrix
 __all__ = [
     "Choice", "Costs", "Design", "Detection", "GroupPrior", "JointPrior", "NextWave", "OtherBelief",
     "Panel", "PanelRow", "PlannedQuestions", "Promise", "QuestionCost", "Rule", "Sampling", "Search", "Uncertainty",
-    "Verification", "adopt", "beliefs_about", "binary_mse", "compare_panel", "costs", "cyclic", "design",
+    "Verification", "adopt", "beliefs_about", "compare_panel", "costs", "design",
     "following_plan", "guide", "joint_columns", "make_plan", "make_questionnaire", "next_plan", "next_priors",
     "optimal_binary", "other_beliefs", "read_beliefs", "read_joint", "read_matrix", "read_priors", "read_questions",
     "read_transition", "read_values", "repaired_response", "respondents_to_detect", "stated_questions", "verify",

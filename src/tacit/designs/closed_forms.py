@@ -1,12 +1,10 @@
-"""Channels that need no search: two answers, uniform histograms, and the repaired response for every prior."""
+"""Channels that need no search: the best for two answers, and the repaired response for every prior."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
-
-from tacit.exact import Floats, Number, budget, exp_below
+from tacit.exact import Number, budget, exp_below
 from tacit.mechanism import Channel, Notion, round_channel
 from tacit.prior import Prior, PriorSet
 
@@ -44,58 +42,6 @@ def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
         rows = [[a * rest, b * rest], [lie, (a + b) * rest - lie]]
     order = [rare, 1 - rare]
     return round_channel(prior, [[rows[order[x]][order[y]] for y in range(2)] for x in range(2)], exact)
-
-
-def binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
-    """The least MSE of any ε-LIP channel for a yes/no value: P₀P₁ − (u−P₁)(P₁−l), vectorised.
-
-    Where u = min(E·P₁, 1−P₀/E) and l = max(P₁/E, 1−E·P₀) are the highest and lowest beliefs that the budget ε =
-    `epsilon` allows, P₁ = `probability` that of one of the two values.
-
-    >>> float(binary_mse(0.5, 1).round(6))
-    0.150106
-    """
-    p1 = np.asarray(probability, dtype=np.float64)
-    p0 = 1.0 - p1
-    up, down = np.expm1(epsilon), -np.expm1(-np.asarray(epsilon, dtype=np.float64))
-    # u − P₁ and P₁ − l, written so that nothing cancels for tiny budgets and priors.
-    rise = np.minimum(p1 * up, p0 * down)
-    fall = np.minimum(p1 * down, p0 * up)
-    result: Floats = p0 * p1 - rise * fall
-    return result
-
-
-def cyclic(prior: Prior, epsilon: Number) -> Channel:
-    """The optimal histogram channel for a uniform `prior` on d values, ε = `epsilon`: report y is an arc of the domain
-    from y on.
-
-    Each report lifts k = ⌊d/(E+1)⌋ values to E, one to d − kE − (d−k−1)/E and the others to 1/E, and its d cyclic
-    shifts are equally likely. A convex utility is maximal at such a vertex and by symmetry all shifts are as good, so
-    the bound and the channel meet. Some of these matrices are singular (d = 8 as ε nears ln 3) and allow no prior-free
-    estimate.
-
-    >>> from tacit.mechanism.auditing import audit
-    >>> prior = Prior.uniform(5)
-    >>> cyclic(prior, 1).n_possible_reports, audit(cyclic(prior, 1)).lip.holds(Fraction(1))
-    (5, True)
-    """
-    exact = budget(epsilon)
-    inside = prior.on_support()
-    if len(set(inside.weights)) > 1:
-        raise ValueError("cyclic needs a uniform prior (zeros aside). Use the optimal design for this one.")
-    lifts = cyclic_lifts(len(inside), exp_below(exact))
-    rows = [[lifts[(x - y) % len(lifts)] for y in range(len(lifts))] for x in range(len(lifts))]
-    return round_channel(prior, rows, exact)
-
-
-def cyclic_lifts(d: int, bound: Fraction) -> list[Fraction]:
-    """The lifts of one report: E … E, the fractional one, 1/E … 1/E, with E = bound.
-
-    >>> sum(cyclic_lifts(5, Fraction(3)))
-    Fraction(5, 1)
-    """
-    k = int(d / (bound + 1))
-    return [bound] * k + [d - k * bound - (d - k - 1) / bound] + [1 / bound] * (d - k - 1)
 
 
 def repaired_response(
