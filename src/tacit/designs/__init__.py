@@ -16,14 +16,7 @@ from tacit.designs.guidance import (
 )
 from tacit.designs.joint_priors import JointPrior, beliefs_about, joint_columns, read_joint
 from tacit.designs.next_wave import NextWave, next_plan, next_priors
-from tacit.designs.panels import (
-    Panel,
-    PanelRow,
-    compare_panel,
-    following_plan,
-    read_transition,
-    with_layers,
-)
+from tacit.designs.panels import Panel, PanelRow, compare_panel, following_plan, read_transition, with_layers
 from tacit.designs.planning import Sampling, Uncertainty, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
 from tacit.designs.question_file import read_questions, stated_questions

@@ -104,11 +104,7 @@ def read_difference(text: str, task: Task) -> float:
 
 
 def respondents_to_detect(
-    plan: Plan,
-    shares: Sequence[Fraction],
-    difference: float,
-    power: float = 0.8,
-    sampling: Sampling = PLAIN,
+    plan: Plan, shares: Sequence[Fraction], difference: float, power: float = 0.8, sampling: Sampling = PLAIN
 ) -> Detection:
     """n = D (z_{1−α/2} + z_power)²·(V₁ + V₂)/Δ² in each of two waves, or of two groups, of different people.
 
@@ -263,11 +259,7 @@ class Costs:
 
 
 def costs(
-    plan: Plan,
-    shares: Sequence[Fraction],
-    respondents: int,
-    exact: Plan | None = None,
-    sampling: Sampling = PLAIN,
+    plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan | None = None, sampling: Sampling = PLAIN
 ) -> Costs:
     """What a `plan` costs: expected errors for this many `respondents`, whose parts in the groups are `shares`.
 

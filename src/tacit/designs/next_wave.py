@@ -151,11 +151,7 @@ def next_blocks(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) 
 
 
 def planned(
-    plan: P,
-    found: Sequence[NextWave],
-    *,
-    epsilon: Number | None = None,
-    notion: Literal["lip", "ldp"] | None = None,
+    plan: P, found: Sequence[NextWave], *, epsilon: Number | None = None, notion: Literal["lip", "ldp"] | None = None
 ) -> P:
     """The plan of the next wave, for the priors of each block."""
     blocks = zip(plan.block_plans, found, strict=True)

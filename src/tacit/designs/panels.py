@@ -115,14 +115,7 @@ def following_plan(
     aims = {group.certificate.aim for group in plan.groups if group.certificate is not None}
     made = make_plan(found, plan.task, None, aim=aims.pop() if len(aims) == 1 else "unbiased", question=plan.question)
     series = plan.first_wave
-    return replace(
-        made,
-        wave=plan.wave + 1,
-        series=series,
-        limit=plan.limit,
-        follows=follows,
-        recoding=plan.recoding,
-    )
+    return replace(made, wave=plan.wave + 1, series=series, limit=plan.limit, follows=follows, recoding=plan.recoding)
 
 
 def read_transition(path: str | Path | TextIO, values: Sequence[Value]) -> Transition:
