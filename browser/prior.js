@@ -71,35 +71,13 @@ class Around {
     throw new Error("Every set says it.");
   }
 
-  /**
-   * min P·w over the set for integers w, one for each value, and the masses of a member that attains it.
-   *
-   * @param {readonly bigint[]} column
-   * @returns {[Fraction, readonly bigint[]]}
-   */
-  lowest(column) {
-    const masses = this.least(column, this.#ascending(column));
-    return [fraction(dot(masses, column), this.scale), masses];
-  }
-
-  /** max P·w over the set, and a member that attains it. @param {readonly bigint[]} column */
-  highest(column) {
-    const [value, masses] = this.lowest(column.map((weight) => -weight));
-    return /** @type {[Fraction, readonly bigint[]]} */ ([fraction(-value.n, value.d), masses]);
-  }
-
   /** min and max of P·w over the set. @param {readonly bigint[]} column @returns {[Fraction, Fraction]} */
   extremes(column) {
-    const ascending = this.#ascending(column);
+    const ascending = [...this.prior.support].sort((a, b) => order(column[a], column[b]));
     const negative = column.map((weight) => -weight);
     const low = dot(this.least(column, ascending), column);
     const high = dot(this.least(negative, [...ascending].reverse()), column);
     return [fraction(low, this.scale), fraction(high, this.scale)];
-  }
-
-  /** The support in the order of the column. @param {readonly bigint[]} column */
-  #ascending(column) {
-    return [...this.prior.support].sort((a, b) => order(column[a], column[b]));
   }
 }
 

@@ -1,6 +1,6 @@
 /** Which privacy a mechanism gives for every prior of a set: `tacit.mechanism.set_levels`, without its witnesses. */
 
-import { atMostExp, fraction, larger, largest, least, minus, over, plus, times } from "../exact.js";
+import { atMostExp, fraction, larger, largest, least, over } from "../exact.js";
 
 /** @typedef {import("../exact.js").Fraction} Fraction */
 /** @typedef {import("../prior.js").PriorSet} PriorSet */
@@ -52,21 +52,6 @@ export function setLiftLevels(rows, priorSet) {
     lower = worse(lower, over(high, fraction(least(inside))));
   }
   return new SetLevels(upper, lower);
-}
-
-/**
- * The levels for a set from bounds lowest ≤ lift ≤ highest under its nominal prior.
- *
- * Under a prior within total variation τ of that one the mean lift is within τ(highest − lowest) of 1.
- *
- * @param {PriorSet} priorSet
- * @param {Fraction} highest
- * @param {Fraction} lowest
- */
-export function boundedSetLevels(priorSet, highest, lowest) {
-  const moved = times(priorSet.radius, minus(highest, lowest));
-  const upper = moved.n < moved.d ? over(highest, minus(fraction(1n), moved)) : null;
-  return new SetLevels(upper, over(plus(fraction(1n), moved), lowest));
 }
 
 /** The larger of two ratios, of which null is unbounded. @param {Fraction | null} a @param {Fraction | null} b */

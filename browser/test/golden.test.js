@@ -137,22 +137,6 @@ test("the levels for sets of priors are Python's, exactly", () => {
   }
 });
 
-test("the extremes of a set are reached by members of it", () => {
-  for (const known of golden("set_levels")) {
-    const prior = readPrior(known.prior);
-    const set = readSet(known.prior_set, prior, "prior_set", () => {});
-    const column = prior.weights.map((_, x) => BigInt((x * 7) % 5));
-    const [low, high] = set.extremes(column);
-    for (const [value, masses] of [set.lowest(column), set.highest(column)]) {
-      assert.ok(compare(low, value) <= 0 && compare(value, high) <= 0);
-      assert.equal(masses.reduce((total, mass) => total + mass, 0n), set.scale);
-      assert.ok(masses.every((mass, x) => mass >= 0n && (prior.weights[x] || !mass)));
-    }
-    assert.equal(compare(set.lowest(column)[0], low), 0);
-    assert.equal(compare(set.highest(column)[0], high), 0);
-  }
-});
-
 test("a mechanism is asked about the prior that it was made for", () => {
   for (const { mechanism, prior } of golden("levels")["many-values"].slice(0, 3)) {
     const made = readMechanism(mechanism, readPrior(prior), "mechanism", () => {});
