@@ -26,7 +26,7 @@ from tacit import (
 )
 from tacit.cli.everything import app
 from tacit.designs import GroupPrior, next_priors
-from tacit.designs.next_wave import _projected, _raked_priors
+from tacit.designs.next_wave import _Limits, _projected, _raked_priors
 from tacit.estimates import cells_of
 from tacit.exact import Floats
 from tacit.mechanism import Channel
@@ -257,7 +257,7 @@ def test_raking_keeps_relations_and_reaches_the_margins():
     truth /= truth.sum()
     kept = counted(block.plan, {None: truth.ravel()}, 10**6, people()).groups[None]
     cells = cells_of(first, Tally(first.hash, {"block 1": kept}))
-    made = _raked_priors(block.plan, cells, "q1, q2, q3", least_drift=0, drift=0).priors[0]
+    made = _raked_priors(block.plan, cells, "q1, q2, q3", _Limits.of(drift=0, least_drift=0)).priors[0]
     q = made.prior.probabilities.reshape(2, 2, 2)
     assert q == pytest.approx(truth, abs=0.01)
     assert np.abs(prior - truth).sum() / 2 > 0.08  # The old prior is far off.
