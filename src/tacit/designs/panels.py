@@ -332,15 +332,9 @@ def compare_panel(
 ) -> Panel:
     """Compare fresh channels, the belief rule and two layers for a panel, all at the level `waves`·ε for the person.
 
-    Args:
-        prior: of the answers.
-        task: what is estimated in every wave.
-        epsilon: the level of a wave; the person's level over all waves is `waves` times it.
-        waves: how many.
-        persistence: the probability of keeping the answer from wave to wave, else one is drawn from the prior; 1
-            without it.
-        transition: the probability of each next answer, a row for each, instead of the persistence.
-        aim: as of `design`.
+    ε = `epsilon` is the level of a wave, `prior` that of the answers; `task` and `aim` are those of `design`.
+    `persistence` is the probability of keeping the answer from wave to wave, else one is drawn from the prior; 1
+    without it. A `transition` matrix has a row for each answer with the probabilities of the next one instead.
 
     >>> found = compare_panel(Prior.uniform(["yes", "no"]), "histogram", "0.5", 6, persistence="0.9")
     >>> round(found.fresh_at_epsilon.level, 2), found.level, found.recommended

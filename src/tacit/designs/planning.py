@@ -140,18 +140,12 @@ def make_plan(
 ) -> Plan:
     """Design a mechanism for each group and put them into a plan. Groups with the same prior and budget share one.
 
-    Every group has a promise of its own, around its prior: a group's own budget comes before `epsilon`.
+    Every group has a promise of its own, around its prior: a group's own budget comes before `epsilon`. `notion` and
+    `ldp_cap` are those of `Promise`, `task`, `aim` and `search` those of `design`; the `question` is kept in the plan.
 
     Args:
         priors: one for all people, one for each group by name, or the result of `read_priors`. Instead of a
             `Prior`, a mapping of values to probabilities or counts.
-        task: what is to be estimated; "histogram", "sum" and "weighted-sum" are short for the tasks.
-        epsilon: the budget ε of groups that state none.
-        notion: as of `Promise`.
-        ldp_cap: as of `Promise`.
-        aim: as of `design`.
-        search: how to search for each design.
-        question: kept in the plan.
         between: answers are any numbers from the first to the second; the values of the priors are past answers.
         uncertainty: how wrong the priors may be; the promise then holds for all priors that this leaves plausible.
         progress: is called with groups done and groups in all.
@@ -175,23 +169,14 @@ def make_plan(
         level = _budget_of(each, epsilon)
         prior_set = each.prior_set if uncertainty is None else uncertainty.around(each, between is not None)
         promise = Promise(level, notion, ldp_cap=ldp_cap, prior_set=prior_set)
-        if (each.prior, level, prior_set) not in known:
-            found = uninterrupted_design(each.prior, task, promise, aim=aim, search=asked)
-            known[each.prior, level, prior_set] = found
-        found = known[each.prior, level, prior_set]
-        groups.append(
-            Group(
-                name=each.name,
-                epsilon=level,
-                mechanism=found.mechanism,
-                notion=notion,
-                ldp_cap=promise.ldp_cap,
-                prior_set=prior_set,
-                weight=each.weight if task.takes_weights else Fraction(1),
-                offset=each.offset if task.takes_weights else Fraction(0),
-                certificate=found.certificate,
-            )
-        )
+        key = each.prior, level, prior_set
+        if key not in known:
+            known[key] = uninterrupted_design(each.prior, task, promise, aim=aim, search=asked)
+        weight, offset = (each.weight, each.offset) if task.takes_weights else (Fraction(1), Fraction(0))
+        groups.append(Group(
+            name=each.name, epsilon=level, mechanism=known[key].mechanism, notion=notion, ldp_cap=promise.ldp_cap,
+            prior_set=prior_set, weight=weight, offset=offset, certificate=known[key].certificate,
+        ))  # fmt: skip
         if progress is not None:
             progress(done + 1, len(stated))
     recoding = stated[0].recoding

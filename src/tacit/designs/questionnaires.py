@@ -143,22 +143,18 @@ def make_questionnaire(
     title: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PlannedQuestions:
-    """Choose blocks and chances, and design a mechanism for each block and group.
+    """A plan with the best blocks, chances and mechanisms, what each question costs, and a bound on any plan's cost.
 
     Args:
-        priors: what is known about the answers together.
+        priors: what is known about the answers together; `uncertainty` says how wrong it may be.
         epsilon: the budget ε of every report, so of the whole record.
         questions: the questions with texts, tasks and what is public; else those of the priors. Answers may be in
             another order than in the priors, or more; numbers are rounded to the answers (`JointPrior.asking`).
         importance: weights of the questions' variances, 1 where there is none.
         crosses: pairs of questions that a table is wanted of: they share a block.
-        uncertainty: how wrong the priors may be.
         most_cells: the most joint cells of a block that the planner composes.
         title: kept in the plan.
         progress: is called with steps done and steps in all.
-
-    Returns:
-        The plan, what each question costs, and a bound on what any plan costs.
 
     >>> from tacit.designs.joint_priors import JointGroup
     >>> questions = tuple(Question(name=name, answers=("yes", "no"), kind="yes-no") for name in "ab")
@@ -170,14 +166,6 @@ def make_questionnaire(
     level = budget(epsilon)
     if level <= 0:
         raise ValueError("At ε = 0 reports say nothing. Any ε > 0 is feasible.")
-    past = priors
-    if questions is not None:
-        check_routes(questions)
-        priors = priors.asking(questions)
-        public = {question.name for question in questions if question.public}
-        for question in questions:
-            if question.asked_if is not None and not question.public and question.asked_if[0] in public:
-                priors.check_counted(question)
     asked = _Asked.of(priors, questions, importance or {}, crosses, level)
     blocks = _partition(asked, most_cells, progress)
     plans: list[Plan] = []
@@ -187,20 +175,16 @@ def make_questionnaire(
         if progress is not None:
             progress(len(asked.private) + number, steps)
         plans.append(_designed(asked, names, uncertainty, known))
-    spreads = [math.sqrt(asked.weighted_variance(plan, priors)) for plan in plans]
+    spreads = [math.sqrt(asked.weighted_variance(plan)) for plan in plans]
     chances = _chances(spreads)
-    notes = dict.fromkeys(note for names in blocks for each in priors.block(names) for note in each.notes)
-    made = Questionnaire(
-        tuple(asked.questions),
-        tuple(
-            Block(tuple(asked.question(name) for name in names), chance, plan)
-            for names, chance, plan in zip(blocks, chances, plans, strict=True)
-        ),
-        title,
-        tuple(notes),
-        recoding=_recoding(past, asked.questions),
+    blocks_made = tuple(
+        Block(tuple(asked.question(name) for name in names), chance, plan)
+        for names, chance, plan in zip(blocks, chances, plans, strict=True)
     )
-    made = replace(made, notes=(*made.notes, *_public_notes(made, past)))
+    notes = dict.fromkeys(note for names in blocks for each in asked.priors.block(names) for note in each.notes)
+    notes |= dict.fromkeys(_public_notes(asked.questions, blocks_made, priors))
+    recoding = _recoding(priors, asked.questions)
+    made = Questionnaire(asked.questions, blocks_made, title, tuple(notes), recoding=recoding)
     alone = _Alone(asked)
     costs = _costs(asked, made, alone)
     error = sum(spread**2 * CHANCES / chance for spread, chance in zip(spreads, chances, strict=True))
@@ -208,7 +192,7 @@ def make_questionnaire(
         progress(steps, steps)
     bound = _lower_bound(asked, alone)
     if len(plans) == 1:  # The block is the whole record.
-        bound = max(bound, asked.weighted_variance(plans[0], priors, proved=True))
+        bound = max(bound, asked.weighted_variance(plans[0], proved=True))
     return PlannedQuestions(made, costs, error, min(bound, error))
 
 
@@ -222,11 +206,12 @@ def _recoding(priors: JointPrior, questions: Sequence[Question]) -> Recoding | N
     return Recoding(answers, found.groups) if answers or found.groups else None
 
 
-def _public_notes(plan: Questionnaire, past: JointPrior) -> list[str]:
+def _public_notes(questions: Sequence[Question], blocks: Sequence[Block], past: JointPrior) -> list[str]:
     """For each public question the level for a reader who uses its answer: it may tell about the private ones."""
     known = {question.name: question for question in past.questions}
+    promised = max(group.levels["lip"] for block in blocks for group in block.plan.groups)
     notes = []
-    for question in plan.questions:
+    for question in questions:
         if not question.public:
             continue
         stated = known.get(question.name)
@@ -241,13 +226,13 @@ def _public_notes(plan: Questionnaire, past: JointPrior) -> list[str]:
             given = past.given(question.name, place)
             if not given.groups:
                 continue
-            held = given.asking(plan.questions)
-            for block in plan.blocks:
+            held = given.asking(questions)
+            for block in blocks:
                 beliefs = {
                     each.name: each.observed or each.prior for each in held.block([q.name for q in block.questions])
                 }
                 worst = max(worst, *(each.level for each in other_beliefs(block.plan, beliefs)))
-        if worst > max(group.levels["lip"] for group in plan.groups) * (1 + 1e-6):
+        if worst > promised * (1 + 1e-6):
             notes.append(
                 f"{question.name} is public and tells about private answers: for a reader who uses it the level is up "
                 f"to {math.ceil(worst * 1000) / 1000:g}. Make it the group instead, to keep the promise for that reader"
@@ -275,7 +260,14 @@ class _Asked:
         epsilon: Fraction,
     ) -> _Asked:
         every = tuple(priors.questions if questions is None else questions)
+        public = {question.name for question in every if question.public}
         private = [question.name for question in every if not question.public]
+        if questions is not None:
+            check_routes(questions)
+            priors = priors.asking(questions)
+            for question in every:
+                if question.asked_if is not None and not question.public and question.asked_if[0] in public:
+                    priors.check_counted(question)
         if not private:
             raise ValueError("There is no private question to plan for.")
         for name in [*importance, *(name for pair in crosses for name in pair)]:
@@ -331,13 +323,13 @@ class _Asked:
                 columns.append((cell[:, None] == np.arange(sizes[a] * sizes[b])) * weight)
         return Matrix(np.concatenate(columns, axis=1).tolist(), titles)
 
-    def weighted_variance(self, plan: Plan, priors: JointPrior, *, proved: bool = False) -> float:
+    def weighted_variance(self, plan: Plan, *, proved: bool = False) -> float:
         """W of a block: over all groups as large as they are; or what is proved that none goes below."""
         found = 0.0
-        for group, stated in zip(plan.groups, priors.groups, strict=True):
+        for group, stated in zip(plan.groups, self.priors.groups, strict=True):
             assert group.certificate is not None
-            certificate = group.certificate
-            found += float(stated.share) * (certificate.lower_bound if proved else certificate.unbiased_variance)
+            field = "lower_bound" if proved else "unbiased_variance"
+            found += float(stated.share) * float(getattr(group.certificate, field))
         return found
 
 

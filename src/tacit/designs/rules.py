@@ -281,22 +281,14 @@ def adopt(
     priors: Priors | None = None,
     question: str | None = None,
 ) -> Plan:
-    """The plan of data that were collected by these rules: one for all people, or one for each group by name.
+    """The plan of data that were collected by these `rules`: one for all people, or one for each group by name. The
+    `task` says what is estimated, the `question` is kept in the plan.
 
-    Without priors nothing is taken to be known: the promise is LDP, at the level that the rule really has, and no
+    Without `priors` nothing is taken to be known: the promise is LDP, at the level that the rule really has, and no
     estimate uses a prior. With priors it is LDP all the same, and the estimators that use a prior are there too. A rule
     under which some report excludes some value has no LDP level. It can be adopted with priors that give such values
-    the probability zero, and the promise is LIP. Other priors are refused: a report would take a belief to zero.
-
-    Args:
-        rules: the rule, or one for each group by name.
-        task: what is estimated; it gives g.
-        priors: what is believed; without it no estimate uses a prior.
-        question: kept in the plan.
-
-    Raises:
-        ValueError: a report excludes a value, so that nothing could be promised, or the reports do not tell the values
-            apart.
+    the probability zero, and the promise is LIP. Other priors are refused: a report would take a belief to zero. So are
+    rules whose reports do not tell the values apart.
 
     >>> from tacit import Survey
     >>> plan = adopt(warner(["yes", "no"], 0.75), Survey("yes"))

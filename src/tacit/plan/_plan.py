@@ -154,22 +154,10 @@ class Plan(AnyPlan):
     ) -> Plan:
         """A plan of your own channel, with one unnamed group: audited, and ready to randomize, tally and estimate.
 
-        Args:
-            channel: a matrix Q(y|x) with a row for each value and a column for each report, or a `Mechanism`.
-            prior: the values and what is believed about them.
-            task: what is to be estimated.
-            epsilon: the promised level. A matrix is rounded so that it keeps it. Without it the plan promises the
-                level that the channel really reaches, to four decimals.
-            notion: what is promised, "lip" or "ldp".
-            question: kept in the plan.
-
-        Returns:
-            The plan. Its certificate has the errors of the channel, and no bound, because nothing was searched.
-
-        Raises:
-            PrivacyError: the matrix does not keep `epsilon`.
-            PlanError: the mechanism does not keep `epsilon`, or has no finite level.
-            ValueError: a row of the matrix does not sum to 1.
+        The `channel` is a matrix Q(y|x) with a row for each value and a column for each report, or a `Mechanism`. A
+        matrix is rounded so that it keeps `epsilon` for the `notion`, "lip" or "ldp"; a `PrivacyError` says that it
+        does not, a `PlanError` that a mechanism does not. Without `epsilon` the plan promises the level that the
+        channel really reaches, to four decimals. The certificate has no bound, because nothing was searched.
 
         >>> coin = [[0.75, 0.25], [0.25, 0.75]]
         >>> plan = Plan.of(coin, {"yes": 0.1, "no": 0.9}, "histogram")
