@@ -145,8 +145,10 @@ def make_questionnaire(
 ) -> PlannedQuestions:
     """A plan with the best blocks, chances and mechanisms, what each question costs, and a bound on any plan's cost.
 
+    `uncertainty` says how wrong the priors may be.
+
     Args:
-        priors: what is known about the answers together; `uncertainty` says how wrong it may be.
+        priors: what is known about the answers together.
         epsilon: the budget ε of every report, so of the whole record.
         questions: the questions with texts, tasks and what is public; else those of the priors. Answers may be in
             another order than in the priors, or more; numbers are rounded to the answers (`JointPrior.asking`).
