@@ -14,8 +14,7 @@ import pyarrow as pa
 from tacit.files.columns import NO_ANSWER, STAMP, InputError, numbers_of, raw_texts, stamp_of
 from tacit.files.reading import reading
 from tacit.plan import CROSSED, RecodedColumn, Recoding, number_in
-from tacit.prior import numbers_if_all
-from tacit.prior.names import clean_name, nearest
+from tacit.prior import clean_name, nearest, numbers_if_all
 
 #: More different rows than this are no answers and groups.
 MOST_ROWS = 1_000_000
