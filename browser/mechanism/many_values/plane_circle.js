@@ -8,9 +8,9 @@
 import { Circle } from "./circle.js";
 import { expect, integer } from "../../read.js";
 
-const MAX_SLOTS = 199;
+const MAX_SLOTS = 251;
 /** Limits for collectors: places of stretches that are computed in advance, and steps to compute J. */
-const MOST_PLACES = 2 ** 22;
+const MOST_PLACES = 2 ** 23;
 const MOST_WORK = 2 ** 28;
 /** The groups of a plan mostly share one recurrence: the last ones are kept. @type {Map<string, Uint16Array>} */
 const KNOWN = new Map();

@@ -47,7 +47,7 @@ _HEAVIEST, _EXTRA = 10, 0.25
 #: Up to this many values on the circle all lie on their own in a plane, in this many slots.
 _ALONE, _FEW_SLOTS = 256, 61
 #: Beyond, lines cost at most this much of the information, unless that took more slots than this.
-_LOST, _MOST_SLOTS = 0.015, 199
+_LOST, _MOST_SLOTS = 0.015, 251
 #: Where lines cost more than this, as they do at large ε where arcs are short, seeds shuffle the circle.
 _MOST_LOST = 0.1
 #: The bits of a report, and how many of them are for cells.
@@ -269,7 +269,7 @@ def _with_margin(made: ManyValues) -> ManyValues:
 
 def _bits(taken: int, slots: int) -> dict[str, Any]:
     """The bits of cells, seeds and words that leave `taken` for the names of giants."""
-    if slots:  # A plane of up to 199 slots has less than 2^15 orders.
+    if slots:  # A plane of up to 251 slots has less than 2^15 orders.
         return {"cell_bits": min(_CELL_BITS, _REPORT_BITS - 15 - taken), "seed_bits": _SEED_BITS}
     seeds = _SEED_BITS - 2 * -(-taken // 4)
     return {"cell_bits": _REPORT_BITS - seeds - taken, "seed_bits": seeds, "word_bits": _REPORT_BITS + seeds // 2}

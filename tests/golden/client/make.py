@@ -925,7 +925,7 @@ MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
 ]
 MALFORMED_PLANES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("slots of no prime", (*TABLE, "slots"), 9, "slots"),
-    ("slots too many", (*TABLE, "slots"), 211, "slots"),
+    ("slots too many", (*TABLE, "slots"), 257, "slots"),
     ("slots that are a text", (*TABLE, "slots"), "11", "slots"),
     ("a recurrence that returns too early", (*TABLE, "first"), 1, "first"),
     ("no recurrence", (*TABLE, "first"), 0, "first"),

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 #: Pairs of stretches that take some milliseconds.
 _QUICK_WORK = 2**20
-#: The most slots of a plane, the most places of stretches that are computed in advance (64 MiB), and the most steps to
+#: The most slots of a plane, the most places of stretches that are computed in advance (100 MiB), and the most steps to
 #: find what reports determine: a second or two.
-MOST_SLOTS, MOST_PLACES, MOST_WORK = 199, 1 << 22, 1 << 28
+MOST_SLOTS, MOST_PLACES, MOST_WORK = 251, 1 << 23, 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +174,10 @@ class PlaneCircle(Circle):
         """`draw` for arrays, in constant time for each."""
         from tacit.mechanism.many_values import _plane_kernels as loops
 
-        reports = np.empty(len(values), dtype=np.int64)
+        reports, places = np.empty(len(values), dtype=np.int64), _places(self)
         rule = (
-            self.terms.astype(np.uint16), _places(self).spans, *self._drawn, np.uint64(self.base), np.uint64(self.step),
-            np.uint64(self.circle), self.cell_bits, self.seed_bits, self.choice_bits,
+            self.terms.astype(np.uint16), places.ranks, places.edges, *self._drawn, np.uint64(self.base),
+            np.uint64(self.step), np.uint64(self.circle), self.cell_bits, self.seed_bits, self.choice_bits,
         )  # fmt: skip
         loops.draw(values, words, *rule, reports)
         return reports

@@ -19,19 +19,19 @@ from tacit.mechanism.sampling import in_threads, n_threads
 
 #: What adding up a report costs, in steps of a loop, and how many are sorted by their orders at once: 8 MiB.
 _STEPS, _SORTED_AT_ONCE = 16, 2**20
-#: Batch size for span look-ups.
+#: Batch size for look-ups.
 _READ_AT_ONCE = 256
 
 
 class Places(NamedTuple):
     """The circle under every order.
 
-    `spans`: start·2^32 + size of the line in each slot, then of the pieces of their own, as drawing asks for them;
-    `edges`: where the stretch at each place along the circle begins, with M after the last; `numbers`: which it is;
-    `guide`: the place at which each of 2^g equal parts of the circle begins.
+    `ranks`: the place along the circle of the line in each slot, then of the pieces of their own, as drawing asks for
+    them; `edges`: where the stretch at each place begins, with M after the last; `numbers`: which it is; `guide`: the
+    place at which each of 2^g equal parts of the circle begins.
     """
 
-    spans: Any
+    ranks: Any
     edges: Any
     numbers: Any
     guide: Any
@@ -41,8 +41,8 @@ def places_of(terms: Integers, orders: int, slots: int, piece_cells: Integers, o
     """All places; `own` are the pieces on stretches of their own, the others, if there are others, lie on lines."""
     n_lines = slots if len(own) < len(piece_cells) else 0
     size = n_lines + len(own)
-    spans, edges = np.empty((orders, size), np.uint64), np.empty((orders, size + 1), np.uint32)
-    numbers = np.empty((orders, size), np.uint16)
+    ranks, numbers = np.empty((2, orders, size), np.uint16)
+    edges = np.empty((orders, size + 1), np.uint32)
     guide_bits = min(size.bit_length(), cell_bits)
     guide = np.empty((orders, 1 << guide_bits), np.uint16)
     alone = np.zeros(len(piece_cells), np.bool_)
@@ -50,17 +50,17 @@ def places_of(terms: Integers, orders: int, slots: int, piece_cells: Integers, o
     back = pow(int(terms[slots + 2]), -1, slots)
 
     def work(_: int, part: slice) -> None:
-        _lay_out(terms, part.start, part.stop, slots, back, n_lines, piece_cells, alone, own, spans, edges, numbers)
+        _lay_out(terms, part.start, part.stop, slots, back, n_lines, piece_cells, alone, own, ranks, edges, numbers)
         _guide(edges[part], cell_bits - guide_bits, guide[part])
 
     in_threads(orders, work, len(piece_cells) + 2 * size)
-    return Places(spans, edges, numbers, guide)
+    return Places(ranks, edges, numbers, guide)
 
 
 @numba.njit(nogil=True, cache=True)
 def _lay_out(
     terms: Any, first: int, last: int, slots: int, back: int, n_lines: int, cells: Any, alone: Any, own: Any,
-    spans: Any, edges: Any, numbers: Any,
+    ranks: Any, edges: Any, numbers: Any,
 ) -> None:  # fmt: skip
     """`PlaneCircle.layout` for the orders `first` to `last`."""
     lines, after = np.empty(slots, np.int64), np.empty(slots + 1, np.int64)
@@ -90,7 +90,7 @@ def _lay_out(
             stretch = at[rank]
             line = stretch < n_lines
             size = lines[stretch] if line else cells[own[stretch - n_lines]]
-            spans[o, stretch] = place << 32 | size
+            ranks[o, stretch] = rank
             edges[o, rank], numbers[o, rank] = place, stretch * factor % slots if line else stretch
             place += size
         edges[o, len(at)] = place
@@ -98,21 +98,23 @@ def _lay_out(
 
 @numba.njit(nogil=True, cache=True)
 def draw(
-    values: Any, words: Any, terms: Any, spans: Any, of_values: Any, of_pieces: Any, base: Any, step: Any, circle: Any,
-    cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
+    values: Any, words: Any, terms: Any, ranks: Any, edges: Any, of_values: Any, of_pieces: Any, base: Any, step: Any,
+    circle: Any, cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
 ) -> None:  # fmt: skip
     """`Circle.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
 
     `of_values` has n, or 0 if it is light, k and the first piece of every value; `of_pieces` the offset and the number
-    of every piece. Of some reports at a time all spans are read at once: they are far away, and one read waits for as
-    long as many do.
+    of every piece. Of some reports at a time all ranks, then all edges are read at once: they are far away, and one
+    read waits for as long as many do.
     """
     half, low, one = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1), np.uint64(1)
-    fine, low_32 = np.uint64(choice_bits // 2), np.uint64(0xFFFFFFFF)
-    coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
-    orders, per_order, span_at = np.uint64(spans.shape[0]), np.uint64(spans.shape[1]), spans.reshape(-1)
+    fine, below = np.uint64(choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
+    coarse = np.uint64(choice_bits - choice_bits // 2)
+    orders, per_order = np.uint64(ranks.shape[0]), np.uint64(ranks.shape[1])
+    rank_at, edge_at = ranks.reshape(-1), edges.reshape(-1)
     drawn, cells = np.empty(_READ_AT_ONCE, np.uint64), np.empty(_READ_AT_ONCE, np.uint64)
-    where, found = np.empty(_READ_AT_ONCE, np.uint64), np.empty(_READ_AT_ONCE, np.uint64)
+    where, starts = np.empty(_READ_AT_ONCE, np.uint64), np.empty(_READ_AT_ONCE, np.uint64)
+    sizes = np.empty(_READ_AT_ONCE, np.uint64)
     alone = np.empty(_READ_AT_ONCE, np.bool_)
     for start in range(0, len(values), _READ_AT_ONCE):
         some = min(_READ_AT_ONCE, len(values) - start)
@@ -127,15 +129,18 @@ def draw(
             stretch = of_pieces[piece, 1] if alone[j] else np.uint64(terms[order + first])
             drawn[j], cells[j], where[j] = order, cell - of_pieces[piece, 0], order * per_order + stretch
         for j in range(some):
-            found[j] = span_at[where[j]]
+            where[j] = drawn[j] * (per_order + one) + np.uint64(rank_at[where[j]])
+        for j in range(some):
+            starts[j] = edge_at[where[j]]
+            sizes[j] = np.uint64(edge_at[where[j] + one]) - starts[j]
         for j in range(some):
             i = start + j
-            alpha, beta, span = words[i, 0] >> half, words[i, 1] >> half, found[j]
-            on_line = part_of(beta, span & low_32, fine, coarse, below)
+            alpha, beta = words[i, 0] >> half, words[i, 1] >> half
+            on_line = part_of(beta, sizes[j], fine, coarse, below)
             cell = cells[j] if alone[j] else on_line
             ignored = alpha < base
             back = (np.uint64(0) if ignored else alpha - base) // step
-            place = (span >> np.uint64(32)) + cell + (circle - back)
+            place = starts[j] + cell + (circle - back)
             place = place - (circle if place >= circle else np.uint64(0))
             position = part_of(beta, circle, fine, coarse, below) if ignored else place
             reports[i] = np.int64((drawn[j] << np.uint64(cell_bits)) | position)
