@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -117,18 +118,10 @@ def is_header(names: Sequence[str], wanted: Iterable[str], following: Sequence[S
     columns = list(zip(*(row for row in following[:_FIRST_ROWS] if len(row) == len(names)), strict=True))
     if len(cells) < 2 or not columns:
         return False
-    if any(not cell or cell.casefold() in NO_ANSWER or _is_number(cell) for cell in cells):
+    if any(not cell or cell.casefold() in NO_ANSWER or number_of(cell) is not None for cell in cells):
         return False
     again = any(cell in column for cell, column in zip(cells, columns, strict=True))
-    return not again and any(len(column) > 1 and all(map(_is_number, column)) for column in columns)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return not again and any(len(column) > 1 and None not in map(number_of, column) for column in columns)
 
 
 Positions = NDArray[np.int32]
@@ -148,17 +141,17 @@ class Matcher:
     """
 
     def __init__(self, values: Sequence[Value], column: str = "value", suggest: bool = False) -> None:
-        self._column, self._suggest = column, suggest
+        self._values, self._column, self._suggest = values, column, suggest
         #: For public columns only: the names that unknown cells nearly are.
         self.near: set[str] = set()
         self._numeric = not isinstance(values[0], str)
-        self._values = values
         self._positions = {value: x for x, value in enumerate(values)}
         if not self._numeric:
             cleaned = [clean_name(str(value)) for value in values]
             unique = {name for name, times in Counter(cleaned).items() if times == 1}
             self._positions |= {name: x for x, name in enumerate(cleaned) if name in unique}
-        self._known: dict[pa.DataType, tuple[pa.Array, Positions]] = {}
+        #: Cells of each type that stand for a value. What stands for none is forgotten: it may be in every row.
+        self._found: dict[pa.DataType, dict[Any, int]] = {}
 
     def __call__(self, cells: pa.ChunkedArray) -> Positions:
         """The position of each cell, or UNKNOWN or MISSING."""
@@ -166,75 +159,59 @@ class Matcher:
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def _match(self, cells: pa.Array) -> Positions:
-        if pa.types.is_dictionary(cells.type):
-            # One more entry, for nulls.
-            entries = np.append(self._match(cells.dictionary), np.int32(MISSING))
-            matched: Positions = entries[as_numpy(cells.indices.cast(pa.int64()), len(entries) - 1)]
-            return matched
-        comparable = self._comparable(cells)
-        values, positions = self._known_as(comparable.type)
-        indices = pc.index_in(comparable, value_set=values, skip_nulls=True)
-        found: Positions = positions[as_numpy(indices, len(positions) - 1)]
-        if is_text(comparable.type):
-            self._read(comparable, found)
-        unknown = found == UNKNOWN
-        if unknown.any():
-            missing = pc.is_null(comparable)
-            if is_text(comparable.type):
-                missing = pc.or_(missing, pc.fill_null(pc.equal(comparable, ""), True))
-            found[unknown & as_numpy(missing)] = MISSING
-        return found
+        """Each different cell is looked up once."""
+        kind = plain_type(cells.type)
+        if kind not in self._found:
+            self._found[kind] = self._of_type(kind)
+        if not pa.types.is_dictionary(cells.type):
+            cells = (cells.cast(pa.string()) if is_text(kind) else cells).dictionary_encode()
+        found, different = self._found[kind], cells.dictionary.to_pylist()
+        entries = list(map(found.get, different))
+        for place in [place for place, position in enumerate(entries) if position is None]:
+            entries[place] = position = self._position(different[place])
+            if position >= 0:
+                found[different[place]] = position
+        # One more entry, for nulls.
+        places: Positions = np.array([*entries, MISSING], np.int32)
+        matched: Positions = places[as_numpy(cells.indices.cast(pa.int64()), len(entries))]
+        return matched
 
-    def _comparable(self, cells: pa.Array) -> pa.Array:
-        """The cells in a type that the values can be written in."""
-        kind = cells.type
-        if pa.types.is_null(kind):
-            return cells.cast(pa.string())
-        if pa.types.is_boolean(kind):
-            # As the plan spells them: true, True or TRUE.
-            return cells.cast(pa.int8()) if self._numeric else pc.if_else(cells, *map(self._spelled, ("true", "false")))
-        if is_text(kind):
-            return cells.cast(pa.string())
-        if pa.types.is_integer(kind):
-            return cells if self._numeric else cells.cast(pa.string())
-        if self._numeric and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            floats = cells if pa.types.is_float32(kind) else cells.cast(pa.float64())
-            return pc.add(floats, pa.scalar(0.0, floats.type))  # −0 is 0.
-        expected = "numbers" if self._numeric else "strings or integers"
-        raise InputError(f"The column '{self._column}' must hold {expected}. Got {kind} instead.")
+    def _of_type(self, kind: pa.DataType) -> dict[Any, int]:
+        """The cells of a type that are known before any is read; raises where a type cannot hold the values."""
+        is_number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        plain = is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+        if not (plain or (is_number and self._numeric)):
+            expected = "numbers" if self._numeric else "strings or integers"
+            raise InputError(f"The column '{self._column}' must hold {expected}. Got {kind} instead.")
+        if not pa.types.is_float32(kind):
+            return {}
+        written = {float(np.float32(value)): x for x, value in enumerate(self._values) if abs(float(value)) < 2**127}
+        if len(written) < len({value for value in self._values if abs(float(value)) < 2**127}):
+            hint = "Use 64-bit floats."
+            raise InputError(f"The column '{self._column}' is {kind}, too coarse to tell the values apart. {hint}")
+        return written
 
-    def _known_as(self, kind: pa.DataType) -> tuple[pa.Array, Positions]:
-        """The values that can be written in a type, and for each its position; UNKNOWN comes after the last."""
-        if kind not in self._known:
-            written = [_written(value, kind) for value in self._values]
-            keep = [x for x, value in enumerate(written) if value is not None]
-            values = pa.array([written[x] for x in keep], kind)
-            if len(values.unique()) < len(keep):
-                hint = "Use 64-bit floats."
-                raise InputError(f"The column '{self._column}' is {kind}, too coarse to tell the values apart. {hint}")
-            self._known[kind] = values, np.array([*keep, UNKNOWN], np.int32)
-        return self._known[kind]
-
-    def _read(self, texts: pa.Array, found: Positions) -> None:
-        """Match, in place, texts that are not written as in the plan: numbers such as 2.50, 1e3 or 007; names with
-        blanks around them, or with letters in another form of Unicode.
+    def _position(self, cell: Any) -> int:
+        """The position of a value that may be written in another way than in the plan: numbers such as 2.50, 1e3 or
+        007; names with blanks around them, or with letters in another form of Unicode.
         """
-        rest = np.flatnonzero(found == UNKNOWN)
-        if len(rest):
-            cells = texts.take(pa.array(rest)).dictionary_encode()
-            entries = [self._position(text) for text in cells.dictionary.to_pylist()]
-            found[rest] = np.array([*entries, UNKNOWN], np.int32)[as_numpy(cells.indices, len(entries))]
-
-    def _position(self, text: str | None) -> int:
-        if text is None or not text.strip():
+        if cell is None or (isinstance(cell, str) and not cell.strip()):
             return MISSING
-        meant = number_of(text) if self._numeric else clean_name(text)
+        if self._numeric:
+            meant: Any = (
+                number_of(cell) if isinstance(cell, str) else float(cell) if isinstance(cell, Decimal) else cell
+            )
+        elif isinstance(cell, bool):
+            meant = self._spelled(str(cell).lower())
+        else:
+            meant = str(cell) if str(cell) in self._positions else clean_name(str(cell))
         found = UNKNOWN if meant is None else self._positions.get(meant, UNKNOWN)
-        if found == UNKNOWN and self._suggest and len(self.near) < _MOST_SUGGESTED:
-            self.near.update(near_names(text, map(str, self._values)))
+        if found == UNKNOWN and self._suggest and isinstance(cell, str) and len(self.near) < _MOST_SUGGESTED:
+            self.near.update(near_names(cell, map(str, self._values)))
         return found
 
     def _spelled(self, word: str) -> str:
+        """True or false as the plan spells them: true, True or TRUE."""
         alike = [str(value) for value in self._values if str(value).lower() == word]
         return alike[0] if len(alike) == 1 else word
 
@@ -242,19 +219,6 @@ class Matcher:
 def as_numpy(cells: pa.Array, null: int | None = None) -> Any:
     """As numpy, with nulls replaced."""
     return (cells if null is None or not cells.null_count else pc.fill_null(cells, null)).to_numpy(zero_copy_only=False)
-
-
-def _written(value: Value, kind: pa.DataType) -> Any:
-    """The value in a column type, None where the type cannot hold it."""
-    if is_text(kind):
-        return str(value)
-    assert not isinstance(value, str)
-    if pa.types.is_floating(kind):
-        if pa.types.is_float32(kind):
-            return np.float32(value) if abs(value) < 2**127 else None
-        return float(value) if abs(value) < 2**1023 and float(value) == value else None
-    limits = np.iinfo(kind.to_pandas_dtype())
-    return int(value) if value == int(value) and limits.min <= value <= limits.max else None
 
 
 class Recoder:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from urllib.parse import unquote
 
 import numpy as np
@@ -48,6 +48,17 @@ from tacit.tally import LARGEST_WEIGHT, Counts, Kept, Sources, Tally, merge_all
 ROW_COUNT = "tacit: number of rows"
 
 
+class ColumnNames(TypedDict, total=False):
+    """What the columns of reports are called: `report` and `group` by default. A weight for each respondent, and for
+    weighted sums an offset, are in columns only where these are named.
+    """
+
+    report_column: str
+    group_column: str | None
+    weight_column: str | None
+    offset_column: str | None
+
+
 @dataclass(frozen=True)
 class ReportColumns:
     """The columns of a tally run, None where there is none."""
@@ -64,15 +75,16 @@ class ReportColumns:
         cls,
         plan: AnyPlan,
         by: Sequence[str],
-        report: str = REPORT,
-        group: str | None = None,
-        weight: str | None = None,
-        offset: str | None = None,
+        report_column: str = REPORT,
+        group_column: str | None = None,
+        weight_column: str | None = None,
+        offset_column: str | None = None,
     ) -> ReportColumns:
         """The columns as a caller names them, checked against the plan."""
         if isinstance(by, str):
             raise InputError(f"The 'by' parameter must be a list of columns. Got the string '{by}' instead.")
-        return cls(report, group_column_of(plan, group), tuple(by), weight, offset, plan.block_column)
+        group = group_column_of(plan, group_column)
+        return cls(report_column, group, tuple(by), weight_column, offset_column, plan.block_column)
 
     @property
     def weighted(self) -> bool:
@@ -268,18 +280,15 @@ def tally_file(
     plan: AnyPlan,
     source: Any,
     *,
-    report_column: str = REPORT,
-    group_column: str | None = None,
-    weight_column: str | None = None,
-    offset_column: str | None = None,
     progress: Progress | None = None,
     format: str | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Tally:
     """Count the reports of a file, of "-", or of a table in memory: a data frame, a mapping of columns, an array.
 
     Refused are reports out of the mechanism's range, reports of groups that the `plan` does not have, and, where the
     columns are named, reports without a weight or an offset of at most 2^53. A `source` of another plan raises
-    `InputError`. Columns have the names `report_column`, `group_column` (`group` by default), `weight_column` (a weight
+    `InputError`. `columns` are called `report_column`, `group_column` (`group` by default), `weight_column` (a weight
     for each respondent) and `offset_column` (an offset, for weighted sums). `progress` is called with the number of
     rows done; `format` is "csv", "parquet", "jsonl" or "arrow", by default what the extension says.
 
@@ -288,11 +297,7 @@ def tally_file(
     >>> tally_file(plan, {"report": [0, 1, 1, 7]}).n_reports
     3
     """
-    parts = tally_by(
-        plan, source, (), report_column=report_column, group_column=group_column, weight_column=weight_column,
-        offset_column=offset_column, progress=progress, format=format,
-    )  # fmt: skip
-    return with_source(whole_of(plan, parts), source)
+    return with_source(whole_of(plan, tally_by(plan, source, (), progress=progress, format=format, **columns)), source)
 
 
 def tally_by(
@@ -300,17 +305,13 @@ def tally_by(
     source: Any,
     by: Sequence[str],
     *,
-    report_column: str = REPORT,
-    group_column: str | None = None,
-    weight_column: str | None = None,
-    offset_column: str | None = None,
     progress: Progress | None = None,
     format: str | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> dict[tuple[str, ...], Tally]:
     """A tally for each combination of cells of the public columns `by`, in order; a cell that is null is "".
 
-    `plan`, `source`, `report_column`, `group_column`, `weight_column`, `offset_column`, `progress` and `format` are as
-    of `tally_file`.
+    `plan`, `source`, `progress`, `format` and `columns` are as of `tally_file`.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
@@ -318,9 +319,9 @@ def tally_by(
     >>> {cells: tally.n_reports for cells, tally in tally_by(plan, reports, ["region"]).items()}
     {('north',): 2, ('south',): 1}
     """
-    columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
-    piles = Piles(plan, columns)
-    with reading(source, columns.named, format, optional=(STAMP,)) as rows:
+    named = ReportColumns.of(plan, by, **columns)
+    piles = Piles(plan, named)
+    with reading(source, named.named, format, optional=(STAMP,)) as rows:
         if not piles.countable or not _duckdb_reads(source, format):
             return piles.counted(rows, progress)
         with _grouped(str(source), rows.schema.names) as batches:

@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import numpy as np
@@ -15,7 +15,7 @@ from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
 from tacit.files.answers import AnswerColumns, BadRows, OnUnknown, Perturber, check_on_unknown
 from tacit.files.columns import STAMP, InputError, check_columns
-from tacit.files.counting import Piles, ReportColumns, distinct_rows, whole_of
+from tacit.files.counting import ColumnNames, Piles, ReportColumns, distinct_rows, whole_of
 from tacit.files.reading import BATCH_ROWS, REPORT, Source, careful, quoted
 from tacit.plan import AnyPlan
 from tacit.tally import Tally
@@ -76,10 +76,10 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
     connection.create_function(name, reports, kinds, result, type="arrow", null_handling="special", side_effects=True)
 
 
-def tally(plan: AnyPlan, relation: Any, **columns: Any) -> Tally:
+def tally(plan: AnyPlan, relation: Any, **columns: Unpack[ColumnNames]) -> Tally:
     """`tacit.files.tally_file` for a `relation`, such as `connection.table("reports")`: DuckDB counts where it can.
 
-    `plan` and `columns` (report_column, group_column, weight_column, offset_column) are as there. A column `tacit_plan`
+    `plan` and `columns` are as there. A column `tacit_plan`
     (p and the first eight digits of the plan's hash) must name this plan; without one, a warning says that it cannot be
     checked.
 
@@ -93,17 +93,9 @@ def tally(plan: AnyPlan, relation: Any, **columns: Any) -> Tally:
 
 
 def tally_by(
-    plan: AnyPlan,
-    relation: Any,
-    by: Sequence[str],
-    *,
-    report_column: str = REPORT,
-    group_column: str | None = None,
-    weight_column: str | None = None,
-    offset_column: str | None = None,
+    plan: AnyPlan, relation: Any, by: Sequence[str], **columns: Unpack[ColumnNames]
 ) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a `relation`; `plan`, `by`, `report_column`, `group_column`, `weight_column` and
-    `offset_column` are as there.
+    """`tacit.files.tally_by` for a `relation`; `plan`, `by` and `columns` are as there.
 
     >>> import duckdb
     >>> from tacit import Plan
@@ -116,15 +108,15 @@ def tally_by(
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         got = type(relation).__name__
         raise InputError(f"A relation of DuckDB is needed, such as connection.table('reports'). Got a {got} instead.")
-    columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
-    piles = Piles(plan, columns)
-    check_columns(columns.named, relation.columns, "The relation")
+    named = ReportColumns.of(plan, by, **columns)
+    piles = Piles(plan, named)
+    check_columns(named.named, relation.columns, "The relation")
     if STAMP not in relation.columns:
         told = f"The relation has no column '{STAMP}': it cannot be checked whether its reports are of this plan."
         warnings.warn(f"{told} Add it where they are drawn: 'p{plan.hash[:8]}' AS {STAMP}.", stacklevel=2)
-    names = [*columns.named, *({STAMP} & set(relation.columns))]
+    read = [*named.named, *({STAMP} & set(relation.columns))]
     if piles.countable:
-        rows = distinct_rows(relation, names)
+        rows = distinct_rows(relation, read)
     else:
-        rows = relation.project(", ".join(map(quoted, names))).to_arrow_reader(BATCH_ROWS)
+        rows = relation.project(", ".join(map(quoted, read))).to_arrow_reader(BATCH_ROWS)
     return piles.counted(Source("The relation", rows.schema, careful(rows, "The relation", "arrow", duckdb.Error)))

@@ -117,16 +117,11 @@ class PersonalPlan:
         return self.task.g(Prior.uniform(self.values))
 
     def rows(self, prior: Sequence[int] | int) -> list[list[int]]:
-        """The integer channel of one prior over 2^w, one row per answer: the module's rule in plain integers."""
+        """The integer channel of one prior over 2^w, one row per answer."""
         (units,) = prior_rows(self, np.asarray([prior])).tolist()
-        total, (a, b), words = self.resolution, self.bound.as_integer_ratio(), 2**self.word_bits
-        others = max(1, total - units.count(1))
-        ends = [(n - 1, min(total, -(-(n + 1) * total // others))) for n in units]
-        m = [max(b * high, b * total - a * low) if n else 0 for n, (low, high) in zip(units, ends, strict=True)]
-        whole = (a - b) * total + sum(m)
-        common = [-(-words * part // whole) for part in m]
-        truth = words - sum(common)
-        shares = [truth * part // total for part in accumulate(units)]
+        parts, (truth,) = channels(self, np.array([units]).T)
+        common, truth = parts[:, 0].tolist(), int(truth)
+        shares = [truth * part // self.resolution for part in accumulate(units)]
         marginal = [c + high - low for c, high, low in zip(common, shares, [0, *shares], strict=False)]
         return [
             [c + truth * (k == x) for k, c in enumerate(common)] if n else list(marginal) for x, n in enumerate(units)

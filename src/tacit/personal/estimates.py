@@ -142,17 +142,13 @@ def estimate(
     scope: Scope | None = None,
     project: bool = False,
 ) -> Estimate:
-    """The total over the people of a tally, as `tacit.estimates.estimate` gives it for groups.
+    """The total over the people of a `tally` of a `plan`, as `tacit.estimates.estimate` gives it for groups.
 
     `influence` is the most that one forged report can move a row while its prior is the one the collector holds.
 
-    Args:
-        plan: the plan.
-        tally: the reports, counted.
-        estimator: "unbiased", or "mmse", which uses each prior.
-        level: the level of the intervals.
-        scope: `population` or `participants`, as for groups; `mmse` and weighted sums are about the participants.
-        project: move estimates to possible counts.
+    The `estimator` is "unbiased", or "mmse", which uses each prior; intervals have the `level`. The `scope` is
+    `population` or `participants`, as for groups; `mmse` and weighted sums are about the participants. With `project`
+    estimates are moved to possible counts.
     """
     if estimator not in ("mmse", "unbiased"):
         raise ValueError(f"The 'estimator' of a personal plan must be mmse or unbiased. Got {estimator!r} instead.")

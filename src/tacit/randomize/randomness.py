@@ -12,6 +12,7 @@ import hmac
 import mmap
 import os
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any
 
@@ -97,7 +98,24 @@ class SecureWords(threading.local):
         self._owner, self._left = _process(), bytes_allowed
 
 
-class DerivedWords:
+class _ByteStream(ABC):
+    """Words that take their bytes from a stream as little-endian numbers, of which the leading bits count."""
+
+    per_thread = False
+
+    @abstractmethod
+    def _bytes(self, count: int) -> bytes:
+        """The next bytes of the stream."""
+
+    def draw(self, count: int, bits: WordBits) -> Words:
+        words: Words = np.frombuffer(self._bytes(count * (bits // 8)), dtype=_KINDS[bits])
+        return words
+
+    def integer(self, bits: int) -> int:
+        return int.from_bytes(self._bytes((bits + 7) // 8), "little") >> (-bits % 8)
+
+
+class DerivedWords(_ByteStream):
     """Words that are a secret function of the rows they are for. With K the key of a run:
 
         ChaCha20 keystream under BLAKE2b-256(K; place and content of the rows)
@@ -112,8 +130,6 @@ class DerivedWords:
     (True, False)
     """
 
-    per_thread = False
-
     def __init__(self, key: bytes, *about: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
@@ -124,45 +140,33 @@ class DerivedWords:
             digest.update(part)
         self._stream = Cipher(algorithms.ChaCha20(digest.digest(), bytes(16)), mode=None).encryptor()
 
-    def draw(self, count: int, bits: WordBits) -> Words:
-        buffer = np.zeros(count * (bits // 8), dtype=np.uint8)
-        self._stream.update_into(buffer.data, buffer.data)
-        return buffer.view(_KINDS[bits])
-
-    def integer(self, bits: int) -> int:
-        return int.from_bytes(self._stream.update(bytes((bits + 7) // 8)), "little") >> (-bits % 8)
+    def _bytes(self, count: int) -> bytes:
+        return bytes(self._stream.update(bytes(count)))
 
 
-class StoredWords:
+class StoredWords(_ByteStream):
     """Words that stored reports of two layers follow from, the same in Python and browsers. With K the memory:
 
         HMAC-SHA256(K; each part after its length in 8 bytes, then the number of the block in 8 bytes), block by block
 
-    Numbers are little-endian, and a word takes its bytes from the stream as a little-endian number, of which the
-    leading bits count. Parts are the series, the hash of how reports are stored, the group, the person and the answer's
-    position.
+    Numbers are little-endian. Parts are the series, the hash of how reports are stored, the group, the person and the
+    answer's position.
 
     >>> words = StoredWords(bytes(16), b"series", b"", b"p1", b"0")
     >>> words.integer(32) == StoredWords(bytes(16), b"series", b"", b"p1", b"0").integer(32) != words.integer(32)
     True
     """
 
-    per_thread = False
-
     def __init__(self, key: bytes, *about: bytes) -> None:
         self._key, self._blocks, self._left = key, 0, b""
         self._about = b"".join(len(part).to_bytes(8, "little") + part for part in about)
 
-    def integer(self, bits: int) -> int:
-        size = (bits + 7) // 8
-        while len(self._left) < size:
+    def _bytes(self, count: int) -> bytes:
+        while len(self._left) < count:
             self._left += hmac.digest(self._key, self._about + self._blocks.to_bytes(8, "little"), "sha256")
             self._blocks += 1
-        taken, self._left = self._left[:size], self._left[size:]
-        return int.from_bytes(taken, "little") >> (-bits % 8)
-
-    def draw(self, count: int, bits: WordBits) -> Words:
-        return np.array([self.integer(bits) for _ in range(count)], dtype=_KINDS[bits])
+        taken, self._left = self._left[:count], self._left[count:]
+        return taken
 
 
 def secret_bytes(count: int) -> bytes:
@@ -174,21 +178,15 @@ def secret_bytes(count: int) -> bytes:
     return os.urandom(count)
 
 
-class SeededWords:
+class SeededWords(_ByteStream):
     """A repeatable stream for simulations and tests. Never for people: the seed undoes the privacy of every report.
 
     >>> SeededWords(7).integer(16) == SeededWords(7).integer(16)
     True
     """
 
-    per_thread = False
-
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64DXSM(seed))
 
-    def draw(self, count: int, bits: WordBits) -> Words:
-        words: Words = np.frombuffer(self._generator.bytes(count * bits // 8), dtype=f"<u{bits // 8}")
-        return words
-
-    def integer(self, bits: int) -> int:
-        return int.from_bytes(self._generator.bytes((bits + 7) // 8), "little") >> (-bits % 8)
+    def _bytes(self, count: int) -> bytes:
+        return self._generator.bytes(count)

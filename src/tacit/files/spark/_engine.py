@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +38,8 @@ from tacit.files.answers import (
     Perturber,
     check_on_unknown,
 )
-from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, plain_type, stamped, with_stamp_column
-from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
+from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, plain_type, with_stamp_column
+from tacit.files.counting import ROW_COUNT, ColumnNames, Piles, ReportColumns, whole_of
 from tacit.files.giveaway import LOOKED_AT, answers_given_away, refuse_giveaway
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import REPORT, Source
@@ -79,24 +79,13 @@ def perturb(
     force: bool = False,
     on_unknown: OnUnknown = "stop",
 ) -> PerturbSummary:
-    """`tacit.files.perturb_file` for a DataFrame: write its reports, as Parquet, to a folder that must not exist yet.
+    """`tacit.files.perturb_file` for a data frame of `answers`: write its reports, as Parquet, to a new folder
+    `target`.
 
     The folder has a file `_SUCCESS` when it is complete. Read it with `session.read.parquet(target)`. Rows come in
-    random order. Kept columns that give answers away stop the run before anything is written, unless `force`; to see
-    it, Spark reads the answers once more, and the driver up to 1,000 rows of each task.
-
-    Args:
-        plan: the plan.
-        answers: a data frame of Spark.
-        target: a new folder of Parquet.
-        column: the column with the answers; by default that of the plan's recoding, or `value`.
-        group_column: a column with names of groups; by default those of the plan's recoding, or `group`.
-        keep: public columns to keep beside the report.
-        force: go on where a kept column, or the kept order, gives the answers away.
-        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
-
-    Returns:
-        How many rows were read, written and skipped.
+    random order. Columns in `keep` that give answers away stop the run before anything is written, unless `force`; to
+    see it, Spark reads the answers once more, and the driver up to 1,000 rows of each task. `plan`, `column`,
+    `group_column` and `on_unknown` are as there.
 
     >>> perturb(plan, session.read.parquet("answers"), "reports")  # doctest: +SKIP
     """
@@ -304,36 +293,19 @@ class _Folder:
 
 def _report_schema(plan: AnyPlan, columns: AnswerColumns, answers: Any) -> Any:
     """Of what a task returns, in Spark's words."""
-    from pyspark.sql.pandas.types import from_arrow_type
-    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-    group = [] if columns.group is None else [StructField(columns.group, StringType())]
-    answers_to = Perturber(plan, columns).public_answers
-    public = [StructField(name, from_arrow_type(told.type)) for name, told in answers_to.items()]
-    kept = [*public, *(StructField(name, answers.schema[name].dataType) for name in columns.keep)]
-    stamped(pa.schema([(name, pa.null()) for name in columns.sent]), "")  # Raises where a column has that name.
-    block = [] if columns.block is None else [StructField(columns.block, IntegerType())]
-    report = [*block, StructField(REPORT, LongType()), StructField(STAMP, StringType())]
-    counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType()), StructField(_KEY, LongType())]
-    return StructType([*group, *kept, *report, *counts])
+    reports = _plain(Perturber(plan, columns).schema(to_arrow_schema(answers.schema)))
+    counts = [(_REASON, pa.string()), (_ROWS, pa.int64()), (_KEY, pa.int64())]
+    return from_arrow_schema(pa.schema([*reports, *(pa.field(*each) for each in counts)]))
 
 
 # -- tally --------------------------------------------------------------------------------------------------------
 
 
-def tally(plan: AnyPlan, reports: Any, **columns: Any) -> Tally:
-    """`tacit.files.tally_file` for a DataFrame.
-
-    `columns` are report_column, group_column, weight_column and offset_column. Where reports repeat, Spark counts the
-    different ones before Python sees any.
-
-    Args:
-        plan: the plan.
-        reports: a data frame of Spark.
-        **columns: as of `tally_by`.
-
-    Returns:
-        The tally.
+def tally(plan: AnyPlan, reports: Any, **columns: Unpack[ColumnNames]) -> Tally:
+    """`tacit.files.tally_file` for a data frame of `reports`; `plan` and `columns` are as there. Where reports repeat,
+    Spark counts the different ones before Python sees any.
 
     >>> tally(plan, session.read.parquet("reports"))  # doctest: +SKIP
     """
@@ -341,39 +313,20 @@ def tally(plan: AnyPlan, reports: Any, **columns: Any) -> Tally:
 
 
 def tally_by(
-    plan: AnyPlan,
-    reports: Any,
-    by: Sequence[str],
-    *,
-    report_column: str = REPORT,
-    group_column: str | None = None,
-    weight_column: str | None = None,
-    offset_column: str | None = None,
+    plan: AnyPlan, reports: Any, by: Sequence[str], **columns: Unpack[ColumnNames]
 ) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a DataFrame.
-
-    Args:
-        plan: the plan.
-        reports: a data frame of Spark.
-        by: public columns, by whose cells reports are counted.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        weight_column: a column with a weight for each respondent.
-        offset_column: a column with an offset for each respondent, for weighted sums.
-
-    Returns:
-        A tally for each combination of cells.
+    """`tacit.files.tally_by` for a data frame of `reports`; `plan`, `by` and `columns` are as there.
 
     >>> tally_by(plan, session.read.parquet("reports"), ["region"])  # doctest: +SKIP
     """
     from pyspark.sql import functions as sql
 
-    columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
+    named = ReportColumns.of(plan, by, **columns)
     with plain_errors():
-        check_columns(columns.named, reports.columns, "The data frame")
-        names = [sql_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
-        rows, count, schema = reports.select(*names), _Count(plan, columns), f"{_PART} string, {_TALLY} string"
-        if Piles(plan, columns).countable:
+        check_columns(named.named, reports.columns, "The data frame")
+        names = [sql_column(name) for name in [*named.named, *({STAMP} & set(reports.columns))]]
+        rows, count, schema = reports.select(*names), _Count(plan, named), f"{_PART} string, {_TALLY} string"
+        if Piles(plan, named).countable:
             partial = rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias(ROW_COUNT)).mapInArrow(count, schema)
         else:
             merger = sql.spark_partition_id() % _MERGERS

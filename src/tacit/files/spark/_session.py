@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 from urllib.parse import unquote, urlsplit
 
 from tacit.disk import separator_of
-from tacit.files.answers import AnswerColumns, OnUnknown
+from tacit.files.answers import AnswerColumns
 from tacit.files.columns import STAMP, InputError, check_columns
-from tacit.files.counting import ReportColumns, sources_of_parts, with_source
+from tacit.files.counting import ColumnNames, ReportColumns, sources_of_parts, with_source
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, still_written
 from tacit.files.spark._engine import (
@@ -113,24 +113,17 @@ class SparkFiles:
         source: str | Path,
         target: str | Path,
         *,
-        column: str | None = None,
-        group_column: str | None = None,
-        keep: Sequence[str] = (),
-        force: bool = False,
-        on_unknown: OnUnknown = "stop",
         progress: Progress | None = None,
         source_format: str | None = None,
         target_format: str | None = None,
+        **options: Any,
     ) -> PerturbSummary:
-        """Write the reports, as Parquet, to a folder that must not exist yet."""
+        """Write the reports, as Parquet, to a folder that must not exist yet; `options` are those of `perturb`."""
         check_target(target, target_format)
-        columns = AnswerColumns.of(plan, column, group_column, keep)
+        named = (options.get("column"), options.get("group_column"), options.get("keep", ()))
         with _cells_as_named(self._session):
-            answers = read(self._session, source, columns.read, source_format)
-            return perturb(
-                plan, answers, target, column=column, group_column=group_column, keep=keep, force=force,
-                on_unknown=on_unknown,
-            )  # fmt: skip
+            answers = read(self._session, source, AnswerColumns.of(plan, *named).read, source_format)
+            return perturb(plan, answers, target, **options)
 
     def tally_file(
         self,
@@ -139,11 +132,11 @@ class SparkFiles:
         *,
         progress: Progress | None = None,
         format: str | None = None,
-        **columns: Any,
+        **columns: Unpack[ColumnNames],
     ) -> Tally:
         """Count the reports."""
         with _cells_as_named(self._session):
-            reports = self._reports(plan, source, (), format, columns)
+            reports = read(self._session, source, ReportColumns.of(plan, (), **columns).named, format)
             counted = tally(plan, reports, **columns)
             if Path(source).is_file():
                 return with_source(counted, source)
@@ -157,17 +150,12 @@ class SparkFiles:
         *,
         progress: Progress | None = None,
         format: str | None = None,
-        **columns: Any,
+        **columns: Unpack[ColumnNames],
     ) -> dict[tuple[str, ...], Tally]:
         """Count the reports for each combination of cells of the columns `by`."""
         with _cells_as_named(self._session):
-            return tally_by(plan, self._reports(plan, source, by, format, columns), by, **columns)
-
-    def _reports(
-        self, plan: AnyPlan, source: str | Path, by: Sequence[str], format: str | None, columns: Mapping[str, Any]
-    ) -> Any:
-        names = {name.removesuffix("_column"): column for name, column in columns.items()}
-        return read(self._session, source, ReportColumns.of(plan, by, **names).named, format)
+            reports = read(self._session, source, ReportColumns.of(plan, by, **columns).named, format)
+            return tally_by(plan, reports, by, **columns)
 
 
 def check_target(target: str | Path, format: str | None = None) -> None:
@@ -196,17 +184,9 @@ def _cells_as_named(session: Any) -> Iterator[None]:
 
 
 def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[str], format: str | None = None) -> Any:
-    """A DataFrame of these columns. As on one machine, cells of CSV and JSON lines are texts; a row of CSV with too few
-    or too many cells is a row of nulls here, as a broken line of JSON is.
-
-    Args:
-        session: a session of Spark.
-        path: any path that Spark reads.
-        columns: the columns that are read.
-        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        A data frame of Spark.
+    """A data frame of these `columns` of a `path` that Spark reads, by a `session` of Spark. As on one machine, cells
+    of CSV and JSON lines are texts; a row of CSV with too few or too many cells is a row of nulls here, as a broken
+    line of JSON is. The `format` is "csv", "parquet" or "jsonl", by default what the extension says.
 
     >>> read(session, "answers.parquet", ["value", "group"])  # doctest: +SKIP
     """
@@ -278,15 +258,8 @@ _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 
 @contextmanager
 def connected(master: str | None) -> Iterator[SparkFiles]:
-    """A session at a master's URL (sc://… for Spark Connect), or where Spark's own settings say; ended afterwards.
-
-    A session that is there already is used, and stays.
-
-    Args:
-        master: where Spark is, such as `spark://HOST:PORT`; None for Spark's own settings.
-
-    Returns:
-        The engine, on a session that ends with the `with` block.
+    """The engine on a session at the URL `master` (sc://… for Spark Connect, spark://HOST:PORT), or where Spark's own
+    settings say; the session ends afterwards. One that is there already is used, and stays.
 
     >>> with connected("local") as engine:  # doctest: +SKIP
     ...     engine.tally_file(plan, "reports")
