@@ -9,12 +9,11 @@ import duckdb
 import pytest
 from scipy.stats import binom
 
-import tacit.files
 from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
 from tacit.designs import Search
 from tacit.designs.prior_file import GroupPrior
-from tacit.files import InputError, tally_file
-from tacit.files.duckdb import add_perturb, tally, tally_by
+from tacit.files import InputError, tally_by, tally_file
+from tacit.files.duckdb import add_perturb
 
 SECRET = "a-very-private-answer"
 ROWS = 20_000
@@ -45,7 +44,7 @@ def test_every_row_is_drawn_for_itself_with_the_probabilities_of_the_plan(connec
     connection.execute(f"CREATE TABLE answers AS {mixed} FROM range({ROWS}) AS t(i)")
     connection.execute('CREATE TABLE reports AS SELECT "group", tacit_perturb(value, "group") AS report FROM answers')
     with pytest.warns(UserWarning, match=f"has no column 'tacit_plan'.* 'p{plan.hash[:8]}' AS tacit_plan"):
-        counted = tally(plan, connection.table("reports"))
+        counted = tally_file(plan, connection.table("reports"))
     assert counted.n_reports == ROWS
     assert counted == tally_file(plan, connection.table("reports").to_arrow_table())
 
@@ -78,10 +77,10 @@ def test_numbers_are_answers_too(connection: Any):
     ):
         # A table may have reports of several plans, in columns of their own; one column names the plan of one.
         named = table.project(f"*, 'p{plan.hash[:8]}' AS tacit_plan")
-        here, there = (tally_by, tacit.files.tally_by) if "by" in options else (tally, tally_file)
-        assert here(plan, named, **options) == there(plan, table.to_arrow_table(), **options)
+        counted = tally_by if "by" in options else tally_file
+        assert counted(plan, named, **options) == counted(plan, table.to_arrow_table(), **options)
     with pytest.raises(InputError, match="must have one column 'report'"):
-        tally(pages, table)
+        tally_file(pages, table)
 
 
 def test_reports_that_name_their_plan_are_not_read_with_another(connection: Any):
@@ -89,8 +88,6 @@ def test_reports_that_name_their_plan_are_not_read_with_another(connection: Any)
     add_perturb(connection, drawn)
     columns = f"tacit_perturb('no') AS report, 'p{drawn.hash[:8]}' AS tacit_plan"
     connection.execute(f"CREATE TABLE reports AS SELECT {columns} FROM range(100)")
-    assert tally(drawn, connection.table("reports")).n_reports == 100
+    assert tally_file(drawn, connection.table("reports")).n_reports == 100
     with pytest.raises(InputError, match="reports of another plan"):
-        tally(other, connection.table("reports"))
-    with pytest.raises(InputError, match=r"such as connection.table\('reports'\). Got a str"):
-        tally(drawn, "reports")
+        tally_file(other, connection.table("reports"))

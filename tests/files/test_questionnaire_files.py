@@ -13,7 +13,6 @@ from tacit.estimates import estimate_questions
 from tacit.files import BadRowsError, export_file, perturb_file, perturb_table, regress_file, tally_by, tally_file
 from tacit.files.columns import InputError
 from tacit.files.duckdb import add_perturb
-from tacit.files.duckdb import tally as tally_relation
 from tacit.files.giveaway import GivesAwayError
 from tacit.plan import CHANCES, PlanError, Question, Questionnaire
 from tacit.randomize import RecordRandomizer, SeededWords
@@ -251,6 +250,6 @@ def test_duckdb_draws_a_block_and_a_report():
         f"CREATE TABLE reports AS SELECT unnest(tacit_perturb('yes', 'no')), 'p{plan.hash[:8]}' AS tacit_plan "
         "FROM range(300)"
     )
-    tally = tally_relation(plan, connection.table("reports"))
+    tally = tally_file(plan, connection.table("reports"))
     assert (tally.n_reports, tally.refused) == (300, 0)
     assert set(estimate_questions(plan, tally)) == {"q1", "q2"}

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import tempfile
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -32,6 +34,7 @@ from tacit.files.reading import (
     STANDARD,
     Progress,
     Source,
+    Wanted,
     careful,
     format_of,
     group_column_of,
@@ -284,11 +287,13 @@ def tally_file(
     format: str | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Tally:
-    """Count the reports of a file, of "-", or of a table in memory: a data frame, a mapping of columns, an array.
+    """Count the reports of a file, of "-", of a table in memory (a data frame, a mapping of columns, an array), or of a
+    relation of DuckDB, such as `connection.table("reports")`, which counts where it can.
 
     Refused are reports out of the mechanism's range, reports of groups that the `plan` does not have, and, where the
     columns are named, reports without a weight or an offset of at most 2^53. A `source` of another plan raises
-    `InputError`. `columns` are called `report_column`, `group_column` (`group` by default), `weight_column` (a weight
+    `InputError`; a relation that has no column `tacit_plan` (p and the first eight digits of the plan's hash) is taken
+    with a warning. `columns` are called `report_column`, `group_column` (`group` by default), `weight_column` (a weight
     for each respondent) and `offset_column` (an offset, for weighted sums). `progress` is called with the number of
     rows done; `format` is "csv", "parquet", "jsonl" or "arrow", by default what the extension says.
 
@@ -320,7 +325,9 @@ def tally_by(
     {('north',): 2, ('south',): 1}
     """
     named = ReportColumns.of(plan, by, **columns)
-    piles = Piles(plan, named)
+    piles, duckdb = Piles(plan, named), sys.modules.get("duckdb")
+    if duckdb is not None and isinstance(source, duckdb.DuckDBPyRelation):
+        return piles.counted(_relation_source(source, plan, named, piles.countable), progress)
     with reading(source, named.named, format, optional=(STAMP,)) as rows:
         if not piles.countable or not _duckdb_reads(source, format):
             return piles.counted(rows, progress)
@@ -393,11 +400,27 @@ def _grouped(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
         settings: dict[str, Any] = {"memory_limit": "512MB", "temp_directory": folder}
         connection = stack.enter_context(duckdb.connect(config=settings))
         with no_raw_values(path, "parquet", (duckdb.Error,)):
-            reader = distinct_rows(connection.read_parquet(literal_path(path), hive_partitioning=False), names)
+            reader = _distinct_rows(connection.read_parquet(literal_path(path), hive_partitioning=False), names)
         yield careful(reader, path, "parquet", duckdb.Error)
 
 
-def distinct_rows(relation: Any, names: Sequence[str]) -> pa.RecordBatchReader:
+def _relation_source(relation: Any, plan: AnyPlan, named: ReportColumns, countable: bool) -> Source:
+    """The rows of a relation of DuckDB, counted there where that saves work; warns where they name no plan."""
+    import duckdb
+
+    name = "The relation"
+    read = Wanted(named.named, (STAMP,)).found(relation.columns, name)
+    if STAMP not in read:
+        told = f"The relation has no column '{STAMP}': it cannot be checked whether its reports are of this plan."
+        warnings.warn(f"{told} Add it where they are drawn: 'p{plan.hash[:8]}' AS {STAMP}.", stacklevel=3)
+    if countable:
+        rows = _distinct_rows(relation, read)
+    else:
+        rows = relation.project(", ".join(map(quoted, read))).to_arrow_reader(BATCH_ROWS)
+    return Source(name, rows.schema, careful(rows, name, "arrow", duckdb.Error))
+
+
+def _distinct_rows(relation: Any, names: Sequence[str]) -> pa.RecordBatchReader:
     """The different rows of a relation of DuckDB and how often each comes, in the order of the reports, which stand
     first (see `Piles`).
     """

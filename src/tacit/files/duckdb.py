@@ -1,12 +1,10 @@
-"""DuckDB: answers become reports inside a query, and what a query returns becomes a tally."""
+"""DuckDB: answers become reports inside a query. What a query returns becomes a tally by `tacit.files.tally_file`."""
 
 from __future__ import annotations
 
 import threading
-import warnings
-from collections.abc import Sequence
 from inspect import Parameter, Signature
-from typing import Any, Unpack
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -14,11 +12,8 @@ import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
 from tacit.files.answers import AnswerColumns, BadRows, OnUnknown, Perturber, check_on_unknown
-from tacit.files.columns import STAMP, InputError, check_columns
-from tacit.files.counting import ColumnNames, Piles, ReportColumns, distinct_rows, whole_of
-from tacit.files.reading import BATCH_ROWS, REPORT, Source, careful, quoted
+from tacit.files.reading import REPORT
 from tacit.plan import AnyPlan
-from tacit.tally import Tally
 
 
 def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
@@ -35,7 +30,7 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
     answers may be sorted, end it with ORDER BY random().
 
     A report is a number, which does not say whose plan it is of. Name the plan in a column `tacit_plan` beside it, and
-    `tally` refuses another.
+    `tally_file` refuses another.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> connection = duckdb.connect()
@@ -74,49 +69,3 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
     parameters = [Parameter(f"cell_{place}", Parameter.POSITIONAL_ONLY) for place in range(len(kinds))]
     reports.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     connection.create_function(name, reports, kinds, result, type="arrow", null_handling="special", side_effects=True)
-
-
-def tally(plan: AnyPlan, relation: Any, **columns: Unpack[ColumnNames]) -> Tally:
-    """`tacit.files.tally_file` for a `relation`, such as `connection.table("reports")`: DuckDB counts where it can.
-
-    `plan` and `columns` are as there. A column `tacit_plan`
-    (p and the first eight digits of the plan's hash) must name this plan; without one, a warning says that it cannot be
-    checked.
-
-    >>> import duckdb
-    >>> from tacit import Plan
-    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
-    >>> tally(plan, duckdb.sql(f"SELECT unnest([0, 1, 1]) AS report, 'p{plan.hash[:8]}' AS tacit_plan")).n_reports
-    3
-    """
-    return whole_of(plan, tally_by(plan, relation, (), **columns))
-
-
-def tally_by(
-    plan: AnyPlan, relation: Any, by: Sequence[str], **columns: Unpack[ColumnNames]
-) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a `relation`; `plan`, `by` and `columns` are as there.
-
-    >>> import duckdb
-    >>> from tacit import Plan
-    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
-    >>> columns = f"unnest([0, 1, 1]) AS report, 'north' AS region, 'p{plan.hash[:8]}' AS tacit_plan"
-    >>> found = tally_by(plan, duckdb.sql(f"SELECT {columns}"), ["region"])
-    >>> {cell: tally.n_reports for cell, tally in found.items()}
-    {('north',): 3}
-    """
-    if not isinstance(relation, duckdb.DuckDBPyRelation):
-        got = type(relation).__name__
-        raise InputError(f"A relation of DuckDB is needed, such as connection.table('reports'). Got a {got} instead.")
-    named = ReportColumns.of(plan, by, **columns)
-    piles = Piles(plan, named)
-    check_columns(named.named, relation.columns, "The relation")
-    if STAMP not in relation.columns:
-        told = f"The relation has no column '{STAMP}': it cannot be checked whether its reports are of this plan."
-        warnings.warn(f"{told} Add it where they are drawn: 'p{plan.hash[:8]}' AS {STAMP}.", stacklevel=2)
-    read = [*named.named, *({STAMP} & set(relation.columns))]
-    if piles.countable:
-        rows = distinct_rows(relation, read)
-    else:
-        rows = relation.project(", ".join(map(quoted, read))).to_arrow_reader(BATCH_ROWS)
-    return piles.counted(Source("The relation", rows.schema, careful(rows, "The relation", "arrow", duckdb.Error)))
