@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +36,8 @@ from tacit.files.answers import (
 from tacit.files.columns import STAMP, GroupColumns, InputError, check_stamp, people_of, stamp_of, texts_of
 from tacit.files.giveaway import GivesAway, refuse_giveaway
 from tacit.files.ledger import Ledger
-from tacit.files.reading import REPORT, STANDARD, Progress, Source, group_column_of, reading
-from tacit.files.writing import HeldRows, holding
+from tacit.files.reading import REPORT, STANDARD, Progress, group_column_of, reading
+from tacit.files.writing import Write, holding
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import NEW, AnyPlan, Plan, arms_of, followed_name
 from tacit.randomize import words_of
@@ -56,6 +56,16 @@ class PerturbSummary:
     notes: tuple[str, ...] = ()
 
 
+class Handling(TypedDict, total=False):
+    """How rows are handled, see `perturb_file`."""
+
+    keep_order: bool
+    force: bool
+    on_unknown: OnUnknown
+    words: RandomWords | int | None
+    progress: Progress | None
+
+
 def perturb_file(
     plan: AnyPlan,
     source: Any,
@@ -64,15 +74,11 @@ def perturb_file(
     column: str | None = None,
     group_column: str | None = None,
     keep: Sequence[str] = (),
-    keep_order: bool = False,
     person: str | None = None,
     ledger: Ledger | str | Path | None = None,
-    force: bool = False,
-    on_unknown: OnUnknown = "stop",
-    words: RandomWords | int | None = None,
-    progress: Progress | None = None,
     source_format: str | None = None,
     target_format: str | None = None,
+    **options: Unpack[Handling],
 ) -> PerturbSummary:
     """Write one report for each row of `source` (a file, "-", a data frame, an Arrow table or a mapping of columns) to
     the file `target`: the columns group (where the plan names groups), public answers, `keep`, block, report.
@@ -82,6 +88,8 @@ def perturb_file(
     named, of the recoding, or `value`; groups in the `group_column`, those of the recoding, or `group`. A plan of
     several questions takes a column for each private question, by its name, and writes which block of questions a
     report is about. Answers to questions that the plan calls public are written as they are, private answers never.
+
+    The `options` are `keep_order`, `force`, `on_unknown`, `words` and `progress`.
 
     Rows come in random order, each order with the same chance, unless `keep_order`. Nothing is written before all
     answers are read. Rows without an answer or a group of the plan stop the run (`BadRowsError`), or are skipped and
@@ -108,8 +116,8 @@ def perturb_file(
     note, last = (None, None) if noted is None else (partial(noted.add, plan), noted.save)
     try:
         return write_reports(
-            maker, source, target, keep_order=keep_order, force=force, on_unknown=on_unknown, words=words,
-            progress=progress, source_format=source_format, target_format=target_format, note=note, last=last,
+            maker, source, target, source_format=source_format, target_format=target_format, note=note, last=last,
+            **options,
         )  # fmt: skip
     except BaseException:
         # Reports on standard output have left already when a reader of it ends early: the ledger keeps who they are of.
@@ -143,30 +151,24 @@ def perturb_table(
     column: str | None = None,
     group_column: str | None = None,
     keep: Sequence[str] = (),
-    keep_order: bool = False,
     person: str | None = None,
-    force: bool = False,
-    on_unknown: OnUnknown = "stop",
-    words: RandomWords | int | None = None,
-    progress: Progress | None = None,
+    **options: Unpack[Handling],
 ) -> pa.Table:
     """`perturb_file` in memory: a data frame, an Arrow table, a mapping of columns or one array in, an Arrow table out.
 
     Rows come in random order too: what belongs to a report is in `keep`, not in the same row of the answers. The
-    parameters `plan`, `table`, `column`, `group_column`, `keep_order`, `person`, `force`, `on_unknown`, `words` and
-    `progress` mean what they mean there.
+    parameters `plan`, `table`, `column`, `group_column` and `person` mean what they mean there, and the `options` are
+    `keep_order`, `force`, `on_unknown`, `words` and `progress`.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
     >>> perturb_table(plan, ["yes", "no", "no"]).column_names
     ['report']
     """
-    maker, drawn = Perturber(plan, AnswerColumns.of(plan, column, group_column, keep, person)), words_of(words)
-    with reading(table, maker.read) as opened:
-        schema = maker.schema(opened.schema)
-        with HeldRows(schema, None if keep_order else drawn) as held:
-            _make_reports(maker, opened, held, keep_order, force, on_unknown, drawn, progress)
-            return pa.concat_tables([schema.empty_table(), *held.tables()])
+    tables: list[pa.Table] = []
+    columns = AnswerColumns.of(plan, column, group_column, keep, person)
+    write_reports(Perturber(plan, columns), table, tables.append, **options)
+    return pa.concat_tables(tables)
 
 
 def label_file(
@@ -209,7 +211,7 @@ def label_file(
 def write_reports(
     maker: ReportMaker,
     source: Any,
-    target: str | Path,
+    target: str | Path | Write,
     *,
     keep_order: bool = False,
     force: bool = False,
@@ -221,58 +223,43 @@ def write_reports(
     note: Callable[[Mapping[str, str | None]], None] | None = None,
     last: Callable[[], None] | None = None,
 ) -> PerturbSummary:
-    """What `perturb_file` does, for any maker of reports. When all are made, `note` is called with the people that they
-    are of and their groups; `last` when the reports are on the disk under another name.
-    """
-    drawn = words_of(words)
-    with reading(source, maker.read, source_format, maker.encoded, all_columns=maker.all_columns) as opened:
-        order = None if keep_order else drawn
-        with holding(target, maker.schema(opened.schema), target_format, order, last) as held:
-            return _make_reports(maker, opened, held, keep_order, force, on_unknown, drawn, progress, note)
-
-
-def _make_reports(
-    maker: ReportMaker,
-    source: Source,
-    out: HeldRows,
-    keep_order: bool,
-    force: bool,
-    on_unknown: OnUnknown,
-    words: RandomWords,
-    progress: Progress | None,
-    note: Callable[[Mapping[str, str | None]], None] | None = None,
-) -> PerturbSummary:
-    """Make the reports of all rows and hold them. Bad rows, and what gives answers away, stop the run unless they may
-    be skipped, or `force`.
+    """What `perturb_file` does, for any maker of reports and also for a `target` that takes tables. When all are made,
+    `note` is called with the people that they are of and their groups; `last` when the reports are on the disk under
+    another name.
     """
     check_on_unknown(on_unknown)
-    bad, watch, persons = BadRows(source.row_number), maker.watch(keep_order), _Persons(maker)
-    rows = reports = 0
+    drawn, rows, reports = words_of(words), 0, 0
+    watch, persons = maker.watch(keep_order), _Persons(maker)
     gives_away: GivesAway = ()
-    for table in source.tables():
-        matched = maker.match(table)
-        persons.check(table, matched)
-        gives_away += watch.pass_by(matched.rows, matched.groups, matched.held)
+    with (
+        reading(source, maker.read, source_format, maker.encoded, all_columns=maker.all_columns) as opened,
+        holding(target, maker.schema(opened.schema), target_format, None if keep_order else drawn, last) as held,
+    ):
+        bad = BadRows(opened.row_number)
+        for table in opened.tables():
+            matched = maker.match(table)
+            persons.check(table, matched)
+            gives_away += watch.pass_by(matched.rows, matched.groups, matched.held)
+            refuse_giveaway(gives_away, force)
+            bad.note(matched, rows)
+            rows += len(matched.good)
+            # After a bad row there will be no result: the rest is read only to say how many there are.
+            if len(matched.rows) and (on_unknown == "skip" or not bad.stop):
+                made = maker.reports(matched, drawn)
+                held.add(made)
+                reports += len(made)
+            if progress is not None:
+                progress(rows, opened.total)
+        bad.note_malformed(opened.malformed)
+        if on_unknown == "stop" and bad.stop:
+            raise bad.error(opened.name, maker)
+        gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
         refuse_giveaway(gives_away, force)
-        bad.note(matched, rows)
-        rows += len(matched.good)
-        # After a bad row there will be no result: the rest is read only to say how many there are.
-        if len(matched.rows) and (on_unknown == "skip" or not bad.stop):
-            drawn = maker.reports(matched, words)
-            out.add(drawn)
-            reports += len(drawn)
-        if progress is not None:
-            progress(rows, source.total)
-    bad.note_malformed(source.malformed)
-    if on_unknown == "stop" and bad.stop:
-        raise bad.error(source.name, maker)
-    gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
-    refuse_giveaway(gives_away, force)
-    if rows and not reports and set(bad.counts) & set(LEFT_OUT):
-        raise InputError(f"No row of {source.name} has an answer and a group, as the plan's recoding reads them.")
-    if note is not None:
-        note(persons.groups)
-    return PerturbSummary(rows + len(source.malformed), reports, dict(bad.counts), gives_away, source.notes)
+        if rows and not reports and set(bad.counts) & set(LEFT_OUT):
+            raise InputError(f"No row of {opened.name} has an answer and a group, as the plan's recoding reads them.")
+        if note is not None:
+            note(persons.groups)
+        return PerturbSummary(rows + len(opened.malformed), reports, dict(bad.counts), gives_away, opened.notes)
 
 
 class _Persons:

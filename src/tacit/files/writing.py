@@ -165,16 +165,22 @@ Write = Callable[[pa.Table], None]
 
 @contextmanager
 def holding(
-    target: str | Path,
+    target: str | Path | Write,
     schema: pa.Schema,
     format: str | None,
     words: RandomWords | None,
     last: Callable[[], None] | None = None,
 ) -> Iterator[HeldRows]:
-    """Rows for a path or "-", which are written when the block has succeeded: in random order, or in theirs if there
-    are no words. A target that cannot be written is refused before. `last` is called as late as can be before the rows
-    are there: when they are on the disk under another name.
+    """Rows for a path, for "-" or for a function that takes tables, an empty one first. They are written when the block
+    has succeeded: in random order, or in theirs if there are no words. A target that cannot be written is refused
+    before. `last` is called as late as can be before the rows are there: when they are on the disk under another name.
     """
+    if callable(target):
+        with HeldRows(schema, words) as held:
+            yield held
+            for table in (schema.empty_table(), *held.tables()):
+                target(table)
+        return
     check_target(target, schema, format)
     folder = None if str(target) == STANDARD else Path(target).resolve().parent
     with HeldRows(schema, words, folder) as held:
