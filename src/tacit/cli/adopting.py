@@ -9,28 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from tacit.cli.app import (
-    FileFormat,
-    GroupColumn,
-    JsonFlag,
-    Output,
-    Overwrite,
-    PlanFile,
-    ReportColumn,
-    TaskName,
-    ValueOption,
-    check_target,
-    command,
-    err,
-    keep_plan,
-    keep_reports,
-    option,
-    out,
-    print_json,
-    progress_bar,
-    tell_refused,
-    write_plan,
-)
+from tacit.cli import app as cli
 
 if TYPE_CHECKING:
     from tacit.designs import Rule
@@ -55,40 +34,42 @@ _SAYS = "The report, by its number, that people send who do not follow; else any
 Texts = list[str] | None
 
 
-@command(
+@cli.command(
     "adopt",
     epilog="Example: tacit adopt warner --truth 0.75 --values yes,no --data survey.csv --column answer "
     "--reports reports.csv",
 )
 def adopt_command(
     kind: Annotated[DesignKind, typer.Argument(metavar="DESIGN", help=_KIND)],
-    output: Output = "plan.json",
-    values: Annotated[str | None, option(metavar="V,V", help="The values people can hold; yes first.")] = None,
-    truth: Annotated[Texts, option(metavar="P", help=_TRUTH)] = None,
-    forced: Annotated[Texts, option(metavar="VALUE=P", help=_FORCED)] = None,
-    asked: Annotated[Texts, option(metavar="P", help=_ASKED)] = None,
-    prevalence: Annotated[Texts, option(metavar="P", help=_PREVALENCE)] = None,
-    red: Annotated[Texts, option(metavar="VALUE=P", help=_RED)] = None,
-    cards: Annotated[Texts, option(metavar="K", help="kuk: how many cards are drawn; else 1.")] = None,
-    flip: Annotated[Texts, option(metavar="F", help=_FLIP)] = None,
-    epsilon: Annotated[Texts, option(metavar="ε", help="k-ary, unary: the level they were made for.")] = None,
-    matrix: Annotated[Path | None, option(metavar="FILE", help=_MATRIX)] = None,
-    labels: Annotated[str | None, option(metavar="L,L", help=_LABELS)] = None,
-    task: Annotated[TaskName, option(metavar="TASK", help="histogram, sum, survey or weighted-sum.")] = "histogram",
-    value: ValueOption = None,
-    priors: Annotated[Path | None, option(metavar="FILE", help=_PRIORS)] = None,
-    question: Annotated[str | None, option(metavar="TEXT", help="The question, kept in the plan.")] = None,
-    data: Annotated[str | None, option(metavar="FILE", help="What was collected; its labels become reports.")] = None,
-    column: Annotated[str | None, option(metavar="NAME", help="Column of the data with what people said.")] = None,
-    group_column: GroupColumn = None,
-    reports: Annotated[str | None, option(metavar="FILE", help="Reports to write, with all other columns.")] = None,
+    to: cli.Target = cli.TO_PLAN,
+    values: Annotated[str | None, cli.option(metavar="V,V", help="The values people can hold; yes first.")] = None,
+    truth: Annotated[Texts, cli.option(metavar="P", help=_TRUTH)] = None,
+    forced: Annotated[Texts, cli.option(metavar="VALUE=P", help=_FORCED)] = None,
+    asked: Annotated[Texts, cli.option(metavar="P", help=_ASKED)] = None,
+    prevalence: Annotated[Texts, cli.option(metavar="P", help=_PREVALENCE)] = None,
+    red: Annotated[Texts, cli.option(metavar="VALUE=P", help=_RED)] = None,
+    cards: Annotated[Texts, cli.option(metavar="K", help="kuk: how many cards are drawn; else 1.")] = None,
+    flip: Annotated[Texts, cli.option(metavar="F", help=_FLIP)] = None,
+    epsilon: Annotated[Texts, cli.option(metavar="ε", help="k-ary, unary: the level they were made for.")] = None,
+    matrix: Annotated[Path | None, cli.option(metavar="FILE", help=_MATRIX)] = None,
+    labels: Annotated[str | None, cli.option(metavar="L,L", help=_LABELS)] = None,
+    task: Annotated[
+        cli.TaskName, cli.option(metavar="TASK", help="histogram, sum, survey or weighted-sum.")
+    ] = "histogram",
+    value: cli.ValueOption = None,
+    priors: Annotated[Path | None, cli.option(metavar="FILE", help=_PRIORS)] = None,
+    question: Annotated[str | None, cli.option(metavar="TEXT", help="The question, kept in the plan.")] = None,
+    data: Annotated[
+        str | None, cli.option(metavar="FILE", help="What was collected; its labels become reports.")
+    ] = None,
+    column: Annotated[str | None, cli.option(metavar="NAME", help="Column of the data with what people said.")] = None,
+    group_column: cli.GroupColumn = None,
+    reports: Annotated[str | None, cli.option(metavar="FILE", help="Reports to write, with all other columns.")] = None,
     on_unknown: Annotated[
-        Literal["stop", "skip"], option(metavar="ACTION", help="Rows with another label: stop or skip.")
+        Literal["stop", "skip"], cli.option(metavar="ACTION", help="Rows with another label: stop or skip.")
     ] = "stop",
-    input_format: FileFormat = None,
-    output_format: FileFormat = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    input_format: cli.FileFormat = None,
+    output_format: cli.FileFormat = None,
 ) -> None:
     """Make a plan from the design of others, to read their data. It is audited exactly; their data become its reports.
 
@@ -98,7 +79,7 @@ def adopt_command(
     from tacit.files import label_file
     from tacit.show.plans import adopted_summary, print_adopted
 
-    check_target(output, *(each for each in (matrix, priors, data) if each is not None))
+    to.check(*(each for each in (matrix, priors, data) if each is not None))
     if len({data is None, column is None, reports is None}) > 1:
         raise ValueError("Data become reports with --data, --column and --reports together.")
     given = {
@@ -114,29 +95,26 @@ def adopt_command(
     known = planning.group_priors(_alike(rules) if priors is None else read_priors(priors))
     wanted = planning.make_task(task, value or [], known)
     made = adopt(rules, wanted, None if priors is None else known, question)
-    keep_plan(output, made.hash, overwrite)
+    to.keep_plan(made.hash)
     names = next(iter(spelled))
     done = None
     if data is not None and column is not None and reports is not None:
-        check_target(reports, data, output)
-        keep_reports(reports, overwrite)
-        with progress_bar("reading labels") as watch:
+        cli.check_target(reports, data, to.output)
+        cli.keep_reports(reports, to.overwrite)
+        with cli.progress_bar("reading labels") as watch:
             done = label_file(
                 made, names, data, reports, column=column, group_column=group_column, on_unknown=on_unknown,
                 progress=watch, source_format=input_format, target_format=output_format,
             )  # fmt: skip
-    write_plan(made, output)
-    console = err if output == "-" else out
-    if as_json:
-        facts: dict[str, Any] = {"plan": made.hash, "file": output} | adopted_summary(made, names)
-        if done is not None:
-            facts |= {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json(facts, console)
+    facts = adopted_summary(made, names)
+    if done is not None:
+        facts |= {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+    if not to.put_plan(made, facts):
         return
-    print_adopted(console, made, names, output)
+    print_adopted(to.console, made, names, to.output)
     if done is not None:
         skipped = sum(done.skipped.values())
-        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped:,} skipped.", soft_wrap=True)
+        to.console.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped:,} skipped.")
 
 
 def _alike(rules: Mapping[str | None, Rule]) -> Any:
@@ -216,16 +194,14 @@ def _read(name: str, texts: Sequence[str], domain: Sequence[Value]) -> Any:
     return [found[value] for value in domain]
 
 
-@command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
+@cli.command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
 def compliance_command(
-    plan: PlanFile,
-    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
-    says: Annotated[int | None, option(metavar="N", help=_SAYS)] = None,
-    level: Annotated[float, option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
-    report_column: ReportColumn = "report",
-    group_column: GroupColumn = None,
-    input_format: FileFormat = None,
-    as_json: JsonFlag = False,
+    plan: cli.PlanFile,
+    reports: cli.Reports,
+    says: Annotated[int | None, cli.option(metavar="N", help=_SAYS)] = None,
+    level: cli.LevelOption = 0.95,
+    columns: cli.Columns = cli.COLUMNS,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
     from tacit.estimates import compliance, pooled_compliance
@@ -234,16 +210,16 @@ def compliance_command(
     from tacit.show.results import print_compliance
 
     loaded = Plan.load(plan)
-    with progress_bar("counting") as watch:
-        whole = read_tally(
-            loaded, reports, report_column=report_column, group_column=group_column, progress=watch, format=input_format
-        )
+    with cli.progress_bar("counting") as watch:
+        whole = read_tally(loaded, reports, progress=watch, **columns.given())
         found = compliance(loaded, whole, says, level)
         pooled = pooled_compliance(found) if len(found) > 1 else None
     if as_json:
         groups = [each.to_dict() for each in found]
         together = None if pooled is None else pooled.to_dict()
-        print_json({"plan": loaded.hash, "says": says, "pooled": together, "groups": groups, "refused": whole.refused})
+        cli.print_json(
+            {"plan": loaded.hash, "says": says, "pooled": together, "groups": groups, "refused": whole.refused}
+        )
         return
-    print_compliance(out, loaded, found, pooled, says)
-    tell_refused(whole.refused, weighted=False)
+    print_compliance(cli.out, loaded, found, pooled, says)
+    cli.tell_refused(whole.refused, weighted=False)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from functools import cached_property, wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
@@ -51,7 +53,8 @@ class _LateConsole:
     def _console(self) -> Console:
         from rich.console import Console
 
-        return Console(stderr=self._stderr, highlight=False)
+        # Sentences are as long as the line; the terminal breaks them.
+        return Console(stderr=self._stderr, highlight=False, soft_wrap=True)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._console, name)
@@ -77,7 +80,7 @@ def tell_failure(error: BaseException) -> int | None:
         err.print("interrupted; nothing was written")
         return 130
     if isinstance(error, _SAID):
-        err.print(f"[red]error:[/red] {escape(message_of(error))}", soft_wrap=True)
+        err.print(f"[red]error:[/red] {escape(message_of(error))}")
         return 2
     return None
 
@@ -98,8 +101,43 @@ def message_of(error: Exception) -> str:
     return " ".join(words.split()) or type(error).__name__
 
 
+def _spread(function: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters that are dataclasses, groups of options, are replaced by their fields. The defaults of
+    a group are those of its class, or of the instance that is its default.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    flat: list[Parameter] = []
+    groups: dict[str, list[str]] = {}
+    for name, each in signature(function).parameters.items():
+        kind = hints[name]
+        if not is_dataclass(kind):
+            flat.append(each.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
+            continue
+        types, groups[name] = get_type_hints(kind, include_extras=True), [field.name for field in fields(kind)]
+        for field in fields(kind):
+            default = Parameter.empty if field.default is MISSING else field.default
+            default = default if each.default is Parameter.empty else getattr(each.default, field.name)
+            flat.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=types[field.name]))
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        grouped = {name: hints[name](**{each: given.pop(each) for each in names}) for name, names in groups.items()}
+        function(**given, **grouped)
+
+    command.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    return command
+
+
+class Commands(typer.Typer):
+    """Commands, whose options may come in groups."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        register = super().command(name, **settings)
+        return lambda function: register(_spread(function))
+
+
 #: The commands of the files that were imported so far; `everything.py` lists all.
-registered = typer.Typer(rich_markup_mode="rich")
+registered = Commands(rich_markup_mode="rich")
 command = registered.command
 
 TaskName = Literal["histogram", "quantiles", "sum", "survey", "weighted-sum"]
@@ -123,6 +161,7 @@ _FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."
 
 PriorFile = Annotated[Path, typer.Argument(metavar="PRIORS", help=_PRIORS)]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that `tacit plan` wrote.")]
+Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
 ReportFile = Annotated[str, typer.Argument(metavar="REPORTS", help=FILES)]
 _TASK = option("--task", metavar="TASK", help="histogram, quantiles, sum, survey or weighted-sum.")
 TaskOption = Annotated[TaskName, _TASK]
@@ -173,6 +212,165 @@ SimultaneousOption = Annotated[bool | None, option("--simultaneous/--one-by-one"
 CsvFile = Annotated[Path | None, option("--csv", metavar="FILE", help="Also write the table, for a spreadsheet.")]
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Where a file of reports has them, and their groups."""
+
+    report_column: ReportColumn = "report"
+    group_column: GroupColumn = None
+    input_format: FileFormat = None
+
+    def given(self) -> dict[str, Any]:
+        """For functions that read such a file."""
+        return {"format" if name == "input_format" else name: each for name, each in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class WeightedColumns(Columns):
+    """The same, with what each respondent's answer is multiplied by."""
+
+    weight_column: WeightColumn = None
+    offset_column: OffsetColumn = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What counts and randomizes."""
+
+    engine: Engine = "embedded"
+    master: Master = None
+
+    @contextmanager
+    def files(self) -> Iterator[Any]:
+        """`perturb_file` and `tally_file` of the engine."""
+        if self.engine == "spark":
+            with import_module(SPARK).connected(self.master) as files:
+                yield files
+            return
+        if self.master is not None:
+            raise ValueError("A master is for --engine spark. Leave --master out, or name the engine.")
+        yield import_module("tacit.files")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that is written beside what is printed."""
+
+    csv: CsvFile = None
+    overwrite: Overwrite = False
+    as_json: JsonFlag = False
+
+    def check(self, *inputs: str | Path) -> None:
+        """Refuse what cannot be written, before the work begins."""
+        new_file(self.csv, self.overwrite, *inputs)
+
+    def write(self, rows: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        """Write the rows, if a file is named."""
+        if self.csv is not None:
+            from tacit.show.spreadsheet import write_csv
+
+            write_csv(self.csv, rows())
+
+
+@dataclass(frozen=True)
+class Findings(Table):
+    """A table and a page that are written beside what is printed."""
+
+    html: HtmlFile = None
+    organisation: Organisation = None
+    logo: Logo = None
+
+    def check(self, *inputs: str | Path) -> None:
+        super().check(*inputs)
+        new_file(self.html, self.overwrite, *inputs)
+
+    @property
+    def brand(self) -> Brand | None:
+        return brand_of(self.organisation, self.logo)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The file that a command writes, and how the command says what it did."""
+
+    output: Output
+    overwrite: Overwrite = False
+    as_json: JsonFlag = False
+
+    @property
+    def console(self) -> Console:
+        """Where people read what was done: standard output, unless the file goes there."""
+        return err if self.output == "-" else out
+
+    def check(self, *inputs: str | Path) -> None:
+        """Refuse what cannot be written, or would replace what is read, before the work begins."""
+        check_target(self.output, *inputs)
+
+    def keep_plan(self, new: str) -> None:
+        """Refuse to replace another plan than the new one, of this hash: reports may depend on it."""
+        if not would_replace(self.output, self.overwrite):
+            return
+        try:
+            old = json.loads(Path(self.output).read_text(encoding="utf-8"))["hash"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise ValueError(
+                f"{self.output} exists and is not a plan. Name another file, or give --overwrite."
+            ) from None
+        if old != new:
+            raise ValueError(
+                f"{self.output} holds another plan, {str(old)[:12]}, and reports may depend on it. Name another file, "
+                "or give --overwrite."
+            )
+
+    def put_plan(self, plan: AnyPlan | PersonalPlan, facts: Mapping[str, Any] | None = None) -> bool:
+        """Write a plan, and say so with `facts` as JSON if that is asked for; whether people still have to be told."""
+        self.keep_plan(plan.hash)
+        if self.output == "-":
+            print_json(plan.to_dict())
+        else:
+            plan.save(self.output)
+        if self.as_json:
+            print_json({"plan": plan.hash, "file": self.output} | dict(facts or {}), self.console)
+        return not self.as_json
+
+    def keep_tally(self, merged: Tally | None = None) -> None:
+        """Refuse to replace anything but a tally: counting again is ordinary, and this may be asked before it.
+
+        What was merged does not replace another tally either, whose reports may be nowhere else.
+        """
+        from tacit.files import load_tally
+
+        if not would_replace(self.output, self.overwrite):
+            return
+        if not _is_any_tally(Path(self.output)):
+            raise ValueError(f"{self.output} exists and is not a tally. Name another file, or give --overwrite.")
+        if merged is not None and (old := load_tally(self.output)) != merged:
+            raise ValueError(
+                f"{self.output} holds another tally, of {old.n_reports:,} reports, which may be nowhere else. Name "
+                "another file, or give --overwrite."
+            )
+
+    def put_tally(self, tally: Any, save: Callable[[Any, str], None], text: str) -> None:
+        """Write a tally, of groups or of individual priors, and say so."""
+        if self.output == "-":
+            typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
+        else:
+            save(tally, self.output)
+        if self.as_json:
+            facts = {"file": self.output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}
+            print_json(facts | {"sources_complete": tally.sources.complete}, self.console)
+            return
+        wrote = "" if self.output == "-" else f"; wrote {escape(self.output)}"
+        self.console.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.")
+
+
+#: As they are by default: a plan, or a tally, goes to a file, and reports to standard output.
+TO_PLAN, TO_TALLY, TO_OUTPUT = Target("plan.json"), Target("tally.json"), Target("-")
+
+
+COLUMNS, WEIGHTED, CLUSTER, TABLE, FINDINGS = Columns(), WeightedColumns(), Cluster(), Table(), Findings()
+
+
 def brand_of(organisation: str | None, logo: Path | None) -> Brand | None:
     """Who publishes a page; None if nothing is said."""
     from tacit.show.page import Brand
@@ -196,18 +394,6 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: bar.update(job, completed=done, total=total)
 
 
-@contextmanager
-def files_on(engine: EngineName, master: str | None) -> Iterator[Any]:
-    """`perturb_file` and `tally_file` of an engine."""
-    if engine == "spark":
-        with import_module(SPARK).connected(master) as files:
-            yield files
-        return
-    if master is not None:
-        raise ValueError("A master is for --engine spark. Leave --master out, or name the engine.")
-    yield import_module("tacit.files")
-
-
 def print_json(data: Any, to: Console = out) -> None:
     from tacit.show.sentences import json_ready
 
@@ -218,7 +404,7 @@ def does_not_hold(error: ValueError, as_json: bool) -> typer.Exit:
     """Say why a plan is refused by an audit; the exit to raise."""
     if as_json:
         print_json({"holds": False, "reason": str(error)})
-    err.print(f"[red]refused:[/red] {escape(message_of(error))}", soft_wrap=True)
+    err.print(f"[red]refused:[/red] {escape(message_of(error))}")
     return typer.Exit(1)
 
 
@@ -239,10 +425,19 @@ def would_replace(path: str | Path, overwrite: bool) -> bool:
     return str(path) != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size > 0
 
 
-def keep_file(path: str | Path, overwrite: bool) -> None:
-    """Refuse to replace a file with content without --overwrite."""
+def new_file(path: str | Path | None, overwrite: bool, *inputs: str | Path) -> None:
+    """Refuse what cannot be written, would replace what is read, or any file with content without --overwrite."""
+    if path is None:
+        return
+    check_target(path, *inputs)
     if would_replace(path, overwrite):
         raise ValueError(f"{path} exists. Name another file, or give --overwrite.")
+
+
+def tell_notes(notes: Iterable[str], console: Console) -> None:
+    """Each note once, as a sentence."""
+    for note in dict.fromkeys(notes):
+        console.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.")
 
 
 def keep_reports(path: str, overwrite: bool) -> None:
@@ -267,46 +462,32 @@ def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
         err.print(
             f"[bold red]warning:[/bold red] {escape(', '.join(names))} beside it {has} as many reports of this plan. "
             "If they are of the same answers, each person has two reports now, which change beliefs by more than "
-            f"ε says{odds}. Delete one of the files before others get both, and count one only.",
-            soft_wrap=True,
+            f"ε says{odds}. Delete one of the files before others get both, and count one only."
         )
 
 
-def tell_perturbed(
-    done: PerturbSummary, output: str, keep_order: bool, as_json: bool, more: Mapping[str, Any] | None = None
-) -> None:
+def tell_perturbed(done: PerturbSummary, to: Target, keep_order: bool, more: Mapping[str, Any] | None = None) -> None:
     """Say how many reports were made, with `more` in JSON; loudly what gives answers away, and what a kept order means,
     unless JSON that says so is on standard error already.
     """
     from tacit.files.giveaway import giveaway_sentence
 
-    # Standard output may hold the reports.
-    console, on_err = err if output == "-" else out, as_json and output == "-"
-    if as_json:
+    console, on_err = to.console, to.as_json and to.console is err
+    if to.as_json:
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json({"file": output} | facts | {"gives_away": done.gives_away} | dict(more or {}), console)
+        print_json({"file": to.output} | facts | {"gives_away": done.gives_away} | dict(more or {}), console)
     else:
         why = "; ".join(f"{reason}: {n:,}" for reason, n in done.skipped.items())
         skipped = f"{sum(done.skipped.values()):,} skipped" + (f" ({why})" if why else "")
-        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped}.", soft_wrap=True)
-    for note in () if as_json else done.notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped}.")
+        tell_notes(done.notes, console)
     for columns in () if on_err else done.gives_away:
-        err.print(f"[bold red]warning:[/bold red] {escape(giveaway_sentence(columns))}", soft_wrap=True)
+        err.print(f"[bold red]warning:[/bold red] {escape(giveaway_sentence(columns))}")
     if keep_order and not on_err and not done.gives_away:
         err.print(
             "[yellow]note:[/yellow] reports are in the order of the answers. The promise is about each report alone: "
-            "who knows how the answers were sorted, or collected, learns more from reports that stand together.",
-            soft_wrap=True,
+            "who knows how the answers were sorted, or collected, learns more from reports that stand together."
         )
-
-
-def write_plan(plan: AnyPlan | PersonalPlan, output: str) -> None:
-    """To a file, or to standard output."""
-    if output == "-":
-        print_json(plan.to_dict())
-    else:
-        plan.save(output)
 
 
 def with_limit(plan: Any, limit: str | None) -> Any:
@@ -316,42 +497,6 @@ def with_limit(plan: Any, limit: str | None) -> Any:
     from tacit.exact import budget
 
     return plan if limit is None else replace(plan, limit=budget(limit, "limit"))
-
-
-def keep_plan(path: str, new: str, overwrite: bool) -> None:
-    """Refuse to replace another plan than the new one, of this hash: reports may depend on it."""
-    if not would_replace(path, overwrite):
-        return
-    try:
-        old = json.loads(Path(path).read_text(encoding="utf-8"))["hash"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise ValueError(f"{path} exists and is not a plan. Name another file, or give --overwrite.") from None
-    if old != new:
-        raise ValueError(
-            f"{path} holds another plan, {str(old)[:12]}, and reports may depend on it. Name another file, or give "
-            "--overwrite."
-        )
-
-
-def keep_tally(path: str, overwrite: bool, merged: Tally | None = None) -> None:
-    """Refuse to replace anything but a tally: counting again is ordinary, and this may be asked before it.
-
-    What was merged does not replace another tally either, whose reports may be nowhere else.
-    """
-    from tacit.files import load_tally
-
-    if not would_replace(path, overwrite):
-        return
-    if not _is_any_tally(Path(path)):
-        raise ValueError(f"{path} exists and is not a tally. Name another file, or give --overwrite.")
-    if merged is None:
-        return
-    old = load_tally(path)
-    if old != merged:
-        raise ValueError(
-            f"{path} holds another tally, of {old.n_reports:,} reports, which may be nowhere else. Name another file, "
-            "or give --overwrite."
-        )
 
 
 def _is_any_tally(path: Path) -> bool:
@@ -367,21 +512,6 @@ def _is_any_tally(path: Path) -> bool:
     return isinstance(data, dict) and not {"tacit_tally", "tacit_personal_tally"}.isdisjoint(data)
 
 
-def write_tally(tally: Any, save: Callable[[Any, str], None], output: str, text: str, as_json: bool) -> None:
-    """Write a tally, of groups or of individual priors, to a file or to standard output, and say so."""
-    if output == "-":
-        typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
-    else:
-        save(tally, output)
-    console = err if output == "-" else out
-    if as_json:
-        facts = {"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}
-        print_json(facts | {"sources_complete": tally.sources.complete}, console)
-    else:
-        wrote = "" if output == "-" else f"; wrote {escape(output)}"
-        console.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
-
-
 def tell_refused(refused: int, why: str = "", *, weighted: bool) -> None:
     """Say how many rows an estimate leaves out, and why there are such."""
     if refused:
@@ -389,4 +519,4 @@ def tell_refused(refused: int, why: str = "", *, weighted: bool) -> None:
         if weighted:
             reasons += ", or their weight or offset is missing or no number of at most 2^53"
         rows = "1 row was" if refused == 1 else f"{refused:,} rows were"
-        out.print(f"[yellow]{rows} refused: {reasons}.[/yellow]", soft_wrap=True)
+        out.print(f"[yellow]{rows} refused: {reasons}.[/yellow]")

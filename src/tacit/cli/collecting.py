@@ -8,37 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tacit.cli.app import (
-    FILES,
-    Engine,
-    FileFormat,
-    Force,
-    GroupColumn,
-    JsonFlag,
-    KeepOrder,
-    KeptColumns,
-    Master,
-    OffsetColumn,
-    Output,
-    Overwrite,
-    PlanFile,
-    ReportColumn,
-    ReportFile,
-    WeightColumn,
-    check_target,
-    command,
-    err,
-    escape,
-    files_on,
-    keep_reports,
-    keep_tally,
-    option,
-    out,
-    progress_bar,
-    tell_perturbed,
-    warn_of_second_draw,
-    write_tally,
-)
+from tacit.cli import app as cli
 
 if TYPE_CHECKING:
     from tacit.tally import Tally
@@ -55,28 +25,25 @@ _NEWEST = "The newest of the plans, if tallies are of plans that differ in words
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
 
-@command("perturb", epilog="Example: tacit perturb plan.json answers.parquet -o reports.parquet --keep region")
+@cli.command("perturb", epilog="Example: tacit perturb plan.json answers.parquet -o reports.parquet --keep region")
 def perturb_command(
-    plan: PlanFile,
-    answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=FILES)],
-    output: Output = "-",
-    column: Annotated[str | None, option(metavar="NAME", help=_COLUMN)] = None,
-    group_column: GroupColumn = None,
-    person: Annotated[str | None, option(metavar="NAME", help=_PERSON)] = None,
-    ledger: Annotated[Path | None, option(metavar="FILE", help=_LEDGER)] = None,
-    limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
-    history: Annotated[list[str] | None, option(metavar="REPORTS", help=_HISTORY)] = None,
-    keep: KeptColumns = None,
-    keep_order: KeepOrder = False,
-    force: Force = False,
-    on_unknown: Annotated[Literal["stop", "skip"], option(metavar="ACTION", help=_UNKNOWN)] = "stop",
-    draw_arms: Annotated[bool, option("--draw-arms", help=_ARMS)] = False,
-    input_format: FileFormat = None,
-    output_format: FileFormat = None,
-    overwrite: Overwrite = False,
-    engine: Engine = "embedded",
-    master: Master = None,
-    as_json: JsonFlag = False,
+    plan: cli.PlanFile,
+    answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=cli.FILES)],
+    to: cli.Target = cli.TO_OUTPUT,
+    column: Annotated[str | None, cli.option(metavar="NAME", help=_COLUMN)] = None,
+    group_column: cli.GroupColumn = None,
+    person: Annotated[str | None, cli.option(metavar="NAME", help=_PERSON)] = None,
+    ledger: Annotated[Path | None, cli.option(metavar="FILE", help=_LEDGER)] = None,
+    limit: Annotated[str | None, cli.option(metavar="ε", help=_LIMIT)] = None,
+    history: Annotated[list[str] | None, cli.option(metavar="REPORTS", help=_HISTORY)] = None,
+    keep: cli.KeptColumns = None,
+    keep_order: cli.KeepOrder = False,
+    force: cli.Force = False,
+    on_unknown: Annotated[Literal["stop", "skip"], cli.option(metavar="ACTION", help=_UNKNOWN)] = "stop",
+    draw_arms: Annotated[bool, cli.option("--draw-arms", help=_ARMS)] = False,
+    input_format: cli.FileFormat = None,
+    output_format: cli.FileFormat = None,
+    cluster: cli.Cluster = cli.CLUSTER,
 ) -> None:
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
     from contextlib import nullcontext
@@ -84,19 +51,20 @@ def perturb_command(
     from tacit.files import Ledger, arms_drawn, followed
     from tacit.plan import load_plan
 
-    if engine == "spark" and (draw_arms or overwrite or keep_order or person or ledger or history):
+    embedded = cluster.engine == "embedded"
+    if not embedded and (draw_arms or to.overwrite or keep_order or person or ledger or history):
         what = "writes a new folder, in random order, draws no arms and does not compare persons"
         raise ValueError(f"Spark {what}: leave --overwrite, --keep-order, --draw-arms, --person and --ledger out.")
-    if engine == "embedded":
-        check_target(output, plan, answers, *([ledger] if ledger else []), *(history or ()))
-        keep_reports(output, overwrite)
+    if embedded:
+        to.check(plan, answers, *([ledger] if ledger else []), *(history or ()))
+        cli.keep_reports(to.output, to.overwrite)
     if ledger is None and limit is not None:
         raise ValueError("--limit is on what the reports of a person add up to: give --person and --ledger, too.")
     noted = None if ledger is None else Ledger.open(ledger, limit)
     loaded = load_plan(plan)
     kept = tuple(keep or ())
     order: dict[str, Any] = {"force": force}
-    if engine == "embedded":
+    if embedded:
         order |= {"keep_order": keep_order, "person": person, "ledger": noted}
     source: Any = nullcontext(answers)
     if (loaded.follows is not None) != bool(history) or (history and person is None):
@@ -116,16 +84,17 @@ def perturb_command(
                 format=input_format,
             )  # fmt: skip
         group_column = group_column or "group"
-    with files_on(engine, master) as files, progress_bar("randomizing") as watch, source as opened:
+    with cluster.files() as files, cli.progress_bar("randomizing") as watch, source as opened:
         done = files.perturb_file(
-            loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown, **order,
-            progress=watch, source_format=None if draw_arms or history else input_format, target_format=output_format,
+            loaded, opened, to.output, column=column, group_column=group_column, keep=kept, progress=watch, **order,
+            on_unknown=on_unknown, source_format=None if draw_arms or history else input_format,
+            target_format=output_format,
         )  # fmt: skip
-    tell_perturbed(done, output, keep_order, as_json, {} if noted is None else {"ledger": noted.sums()})
-    if not as_json:
-        _tell_sums(err if output == "-" else out, noted)
-    if engine == "embedded" and output != "-":
-        warn_of_second_draw(loaded, output, done.reports)
+    cli.tell_perturbed(done, to, keep_order, {} if noted is None else {"ledger": noted.sums()})
+    if not to.as_json:
+        _tell_sums(to.console, noted)
+    if embedded and to.output != "-":
+        cli.warn_of_second_draw(loaded, to.output, done.reports)
 
 
 def _tell_sums(console: Any, ledger: Any) -> None:
@@ -135,39 +104,28 @@ def _tell_sums(console: Any, ledger: Any) -> None:
     from tacit.show.sentences import CHANGED
 
     if ledger is not None and ledger.is_new:
-        console.print(
-            f"{escape(str(ledger.path))} is new: it knows no earlier reports. Use it in every wave.", soft_wrap=True
-        )
+        console.print(f"{cli.escape(str(ledger.path))} is new: it knows no earlier reports. Use it in every wave.")
     for row in [] if ledger is None else ledger.sums():
         levels = (row["lip"], row["ldp"])
         lip, odds = ("no bound" if each is None else f"{ceil(100 * each) / 100:g}" for each in levels)
         console.print(
             f"{row['people']:,} people have answered {row['waves']} {'wave' if row['waves'] == 1 else 'waves'}: LIP at "
-            f"most {lip}, LDP {odds}.",
-            soft_wrap=True,
+            f"most {lip}, LDP {odds}."
         )
     if ledger is not None and any(each.rule == "layers" for each in ledger.occasions.values()):
         console.print(
             f"Reports of two layers count once in each group. This is right for an answer that stays, and is known to "
-            f"stay. {CHANGED}",
-            soft_wrap=True,
+            f"stay. {CHANGED}"
         )
 
 
-@command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
+@cli.command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
 def tally_command(
-    plan: PlanFile,
-    reports: ReportFile,
-    output: Output = "tally.json",
-    report_column: ReportColumn = "report",
-    group_column: GroupColumn = None,
-    weight_column: WeightColumn = None,
-    offset_column: OffsetColumn = None,
-    input_format: FileFormat = None,
-    overwrite: Overwrite = False,
-    engine: Engine = "embedded",
-    master: Master = None,
-    as_json: JsonFlag = False,
+    plan: cli.PlanFile,
+    reports: cli.ReportFile,
+    to: cli.Target = cli.TO_TALLY,
+    columns: cli.WeightedColumns = cli.WEIGHTED,
+    cluster: cli.Cluster = cli.CLUSTER,
 ) -> None:
     """Count reports per group, into a .json or .parquet file. Tallies merge, so each batch can be counted where it is.
 
@@ -177,26 +135,21 @@ def tally_command(
     from tacit.files.tallies import tally_format
     from tacit.plan import load_plan
 
-    check_target(output, plan, reports)
-    if output != "-":
-        tally_format(output)
-    keep_tally(output, overwrite)
+    to.check(plan, reports)
+    if to.output != "-":
+        tally_format(to.output)
+    to.keep_tally()
     loaded = load_plan(plan)
-    with files_on(engine, master) as files, progress_bar("counting") as watch:
-        counted = files.tally_file(
-            loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,
-            offset_column=offset_column, progress=watch, format=input_format,
-        )  # fmt: skip
-    write_tally(counted, save_tally, output, "counted", as_json)
+    with cluster.files() as files, cli.progress_bar("counting") as watch:
+        counted = files.tally_file(loaded, reports, progress=watch, **columns.given())
+    to.put_tally(counted, save_tally, "counted")
 
 
-@command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
+@cli.command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
 def merge_command(
     tallies: Annotated[list[Path], typer.Argument(metavar="TALLIES...", help="Tallies of one plan.")],
-    output: Output = "tally.json",
-    plan: Annotated[Path | None, option("--plan", metavar="PLAN", help=_NEWEST)] = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    to: cli.Target = cli.TO_TALLY,
+    plan: Annotated[Path | None, cli.option("--plan", metavar="PLAN", help=_NEWEST)] = None,
 ) -> None:
     """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
     from tacit.files import load_tally, save_tally
@@ -204,9 +157,9 @@ def merge_command(
     from tacit.plan import load_plan
     from tacit.tally import merge_all
 
-    check_target(output, *tallies)
-    if output != "-":
-        tally_format(output)
+    to.check(*tallies)
+    if to.output != "-":
+        tally_format(to.output)
     twice = [
         path for place, path in enumerate(tallies) if path.resolve() in {each.resolve() for each in tallies[:place]}
     ]
@@ -222,18 +175,17 @@ def merge_command(
             yield tally if newest is None else tally.under(newest)
 
     merged = merge_all(loaded())
-    keep_tally(output, overwrite, merged)
-    write_tally(merged, save_tally, output, f"in {len(tallies)} tallies", as_json)
+    to.keep_tally(merged)
+    to.put_tally(merged, save_tally, f"in {len(tallies)} tallies")
     for alike in (paths for size, paths in sizes.items() if size and len(paths) > 1):
-        err.print(
-            f"[bold red]warning:[/bold red] {escape(' and '.join(map(str, alike)))} have the same number of reports in "
-            "every group. If they are draws of the same answers, each person counts more than once: intervals are too "
-            "narrow, and people have given more than was promised. Merge one of them.",
-            soft_wrap=True,
+        files = cli.escape(" and ".join(map(str, alike)))
+        cli.err.print(
+            f"[bold red]warning:[/bold red] {files} have the same number of reports in every group. If they are draws "
+            "of the same answers, each person counts more than once: intervals are too narrow, and people have given "
+            "more than was promised. Merge one of them."
         )
     if not merged.sources.complete:
-        err.print(
+        cli.err.print(
             "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, folders "
-            "of a cluster, the service), so reports that were counted twice may not be noticed.",
-            soft_wrap=True,
+            "of a cluster, the service), so reports that were counted twice may not be noticed."
         )

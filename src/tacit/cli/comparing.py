@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 
-from tacit.cli.app import (
-    JsonFlag,
-    Overwrite,
-    PriorFile,
-    TaskOption,
-    ValueOption,
-    check_target,
-    command,
-    keep_file,
-    option,
-    out,
-    print_json,
-    progress_bar,
-)
+from tacit.cli import app as cli
 
 if TYPE_CHECKING:
     from tacit.plan import Aim
@@ -38,16 +25,16 @@ _WHAT = {
 _GREEN, _BLUE, _RED, _GREY = "#1b7f5c", "#3b5b92", "#b3412e", "#777777"
 
 
-@command("compare", epilog="Example: tacit compare priors.csv --task survey --value yes --plot errors.png")
+@cli.command("compare", epilog="Example: tacit compare priors.csv --task survey --value yes --plot errors.png")
 def compare_command(
-    priors: PriorFile,
-    task: TaskOption,
-    value: ValueOption = None,
-    epsilons: Annotated[str, option("--epsilon", metavar="LIST", help="Budgets: 0.5,1,2")] = "0.25,0.5,1,2,4",
-    aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIM)] = "unbiased",
-    plot: Annotated[Path | None, option(metavar="FILE", help="Also draw it, as PNG, SVG or PDF.")] = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    priors: cli.PriorFile,
+    task: cli.TaskOption,
+    value: cli.ValueOption = None,
+    epsilons: Annotated[str, cli.option("--epsilon", metavar="LIST", help="Budgets: 0.5,1,2")] = "0.25,0.5,1,2,4",
+    aim: Annotated[Literal["mmse", "unbiased"], cli.option(metavar="AIM", help=_AIM)] = "unbiased",
+    plot: Annotated[Path | None, cli.option(metavar="FILE", help="Also draw it, as PNG, SVG or PDF.")] = None,
+    overwrite: cli.Overwrite = False,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Compare the error of LIP, LDP and the published form, by ε. Also the level that the latter really reaches."""
     from tacit.designs import read_priors
@@ -55,18 +42,16 @@ def compare_command(
     from tacit.published import compare
 
     budgets = [part.strip() for part in epsilons.split(",") if part.strip()]
-    if plot is not None:
-        check_target(plot, priors)
-        keep_file(plot, overwrite)
-    with progress_bar("designing") as watch:
+    cli.new_file(plot, overwrite, priors)
+    with cli.progress_bar("designing") as watch:
         groups = read_priors(priors)
         rows = compare(groups, make_task(task, value or [], groups), budgets, watch, aim=aim)
     if plot is not None:
         draw(rows, plot, aim)
     if as_json:
-        print_json({"rows": [row.to_dict() for row in rows]})
+        cli.print_json({"rows": [row.to_dict() for row in rows]})
     else:
-        show_rows(out, rows, aim)
+        show_rows(cli.out, rows, aim)
 
 
 def show_rows(console: Console, rows: Sequence[Comparison], aim: Aim) -> None:
@@ -90,8 +75,7 @@ def show_rows(console: Console, rows: Sequence[Comparison], aim: Aim) -> None:
     console.print(shown)
     console.print(
         f"[dim]{_WHAT[aim]}, per respondent.  proven best: no LIP channel can do better.\n"
-        "LDP: the best LDP channel found.[/dim]",
-        soft_wrap=True,
+        "LDP: the best LDP channel found.[/dim]"
     )
     if any(row.published_breaks for row in rows):
         console.print("[dim]The published form breaks its promise where the last column exceeds the first.[/dim]")

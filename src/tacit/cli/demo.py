@@ -82,7 +82,7 @@ RECORDS = {
 
 def run() -> None:
     """Print the demo."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     console.print("[bold]Tacit: ask a crowd, learn the total, never the person[/bold]\n")
     console.print(
         f"It is 2020, and {PEOPLE:,} people are asked whether they have diabetes. Each device randomizes the answer "
@@ -103,15 +103,14 @@ def run() -> None:
     console.print(
         f"Open [bold]{OUT / 'estimate.html'}[/bold] for the estimate with plots; [bold]make serve[/bold] runs the "
         "service for your own browser.\n"
-        f"The command itself is [bold]{_command()}[/bold]: start with [bold]{_command()} --help[/bold].\n",
-        soft_wrap=True,
+        f"The command itself is [bold]{_command()}[/bold]: start with [bold]{_command()} --help[/bold].\n"
     )
 
 
 def _run_commands(console: Console, commands: Sequence[Sequence[str]]) -> None:
     for words in commands:
         shown = " ".join(f'"{word}"' if " " in word else word for word in words)
-        console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
+        console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]")
         subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
         console.print()
 
@@ -120,13 +119,12 @@ def show_three(console: Console) -> None:
     """Three questions, one report: the plan, the estimates, and a table of two of them."""
     console.print(
         f"[bold]Three questions, one report[/bold]: {PEOPLE:,} people answer {', '.join(THREE)}. Whatever is sent, no "
-        "belief about an answer, or a combination of answers, changes by more than the same factor.\n",
-        soft_wrap=True,
+        "belief about an answer, or a combination of answers, changes by more than the same factor.\n"
     )
     truth, commands = prepare_three()
     _run_commands(console, commands)
     told = ", ".join(f"{name} {share:.1%}" for name, share in truth.items())
-    console.print(f"The truth about these people: {told}.\n", soft_wrap=True)
+    console.print(f"The truth about these people: {told}.\n")
 
 
 def prepare_three(seed: int = 2023) -> tuple[dict[str, float], list[list[str]]]:
@@ -210,8 +208,7 @@ def show_truth(console: Console, held: dict[str, int]) -> None:
         f"alone would have said {default.prior:,.0f}, and an estimate that trusts them (mmse) "
         f"{trusting.estimate:,.0f} ± {trusting.margin:,.0f}.\n"
         f"By age, {kept['assisted']} of {len(held)} intervals hold the truth, and "
-        f"{kept['mmse']} of those that trust 2015; 95% promise 12 or 13.\n",
-        soft_wrap=True,
+        f"{kept['mmse']} of those that trust 2015; 95% promise 12 or 13.\n"
     )
 
 
@@ -283,10 +280,10 @@ def promises(groups: Sequence[str] = tuple(DIABETES)[::2]) -> Table:
 def show_service(console: Console) -> None:
     """Run the service, let people answer over HTTP, and say what came of it and what is kept."""
     console.print(f"[bold]The same plan as a service[/bold]: {BROWSERS:,} other people answer over HTTP.\n")
-    console.print(f"[bold cyan]$ tacit {' '.join(serve_command())}[/bold cyan]", soft_wrap=True)
+    console.print(f"[bold cyan]$ tacit {' '.join(serve_command())}[/bold cyan]")
     with service() as started:
         (survey,) = started["surveys"]
-        console.print(f"  answer     {survey['page']}\n  dashboard  {survey['dashboard']}\n", soft_wrap=True)
+        console.print(f"  answer     {survey['page']}\n  dashboard  {survey['dashboard']}\n")
         found = answer_over_http(started)
         row = found["rows"][0]
         console.print(

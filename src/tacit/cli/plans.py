@@ -6,32 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tacit.cli.app import (
-    DesignName,
-    JsonFlag,
-    Logo,
-    MaybeTask,
-    Organisation,
-    Output,
-    Overwrite,
-    PlanFile,
-    PriorFile,
-    ValueOption,
-    brand_of,
-    check_target,
-    command,
-    does_not_hold,
-    err,
-    escape,
-    keep_file,
-    keep_plan,
-    option,
-    out,
-    print_json,
-    progress_bar,
-    with_limit,
-    write_plan,
-)
+from tacit.cli import app as cli
 
 _DESIGNS = "auto, or how to search: see the reference."
 _AIMS = "Best for estimates that do not trust the prior (unbiased) or do (mmse)."
@@ -64,47 +39,45 @@ _LIFELONG = "For a panel in two layers: the level of all reports of an answer th
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
-@command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
+@cli.command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
 def plan_command(
-    priors: PriorFile,
-    task: MaybeTask = None,
-    output: Output = "plan.json",
-    epsilon: Annotated[str | None, option(metavar="ε", help="A report changes any belief by at most e^ε.")] = None,
-    value: ValueOption = None,
-    notion: Annotated[Literal["lip", "ldp"], option(metavar="NOTION", help="The promise: lip or ldp.")] = "lip",
-    method: Annotated[DesignName, option("--design", metavar="NAME", help=_DESIGNS)] = "auto",
-    aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIMS)] = "unbiased",
-    ldp_cap: Annotated[str | None, option(metavar="ε", help="Also keep this LDP level.")] = None,
-    target_rmse: Annotated[float | None, option(metavar="R", help=_TARGET)] = None,
-    respondents: Annotated[int | None, option(metavar="N", help="How many will answer; else 1000.")] = None,
-    population_size: Annotated[float | None, option(metavar="N", help=_POPULATION)] = None,
-    design_effect: Annotated[float | None, option(metavar="D", help=_EFFECT)] = None,
-    question: Annotated[str | None, option(metavar="TEXT", help="The question, kept in the plan.")] = None,
-    between: Annotated[str | None, option(metavar="LOW,HIGH", help=_BETWEEN)] = None,
-    prior_error: Annotated[str | None, option(metavar="TAU", help=_ERROR)] = None,
-    prior_records: Annotated[int | None, option(metavar="N", help=_RECORDS)] = None,
-    confidence: Annotated[str | None, option(metavar="C", help=_CONFIDENCE)] = None,
-    candidates: Annotated[Path | None, option(metavar="FILE", help=_CANDIDATES)] = None,
-    floor: Annotated[str | None, option(metavar="P", help=_FLOOR)] = None,
-    impossible: Annotated[list[str] | None, option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
-    smooth: Annotated[bool, option("--smooth", help=_SMOOTH)] = False,
-    no_prior: Annotated[bool, option("--no-prior", help=_NO_PRIOR)] = False,
-    guide: Annotated[bool, option("--guide", help=_GUIDE)] = False,
-    detect: Annotated[str | None, option(metavar="D", help=_DETECT)] = None,
-    power: Annotated[float | None, option(metavar="P", help=_POWER)] = None,
-    arms: Annotated[str | None, option(metavar="ε,ε", help=_ARMS)] = None,
-    waves: Annotated[int | None, option(metavar="N", help=_WAVES)] = None,
-    persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
-    transition: Annotated[Path | None, option(metavar="FILE", help=_TRANSITION)] = None,
-    limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
-    lifelong: Annotated[str | None, option(metavar="ε", help=_LIFELONG)] = None,
-    questions: Annotated[str | None, option(metavar="A,B,…", help=_QUESTIONS)] = None,
-    importance: Annotated[list[str] | None, option(metavar="NAME=W", help=_IMPORTANCE)] = None,
-    cross: Annotated[list[str] | None, option(metavar="A,B", help=_CROSS)] = None,
-    mean: Annotated[list[str] | None, option(metavar="NAME", help=_MEAN)] = None,
-    public: Annotated[list[str] | None, option(metavar="NAME", help=_PUBLIC)] = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    priors: cli.PriorFile,
+    task: cli.MaybeTask = None,
+    to: cli.Target = cli.TO_PLAN,
+    epsilon: Annotated[str | None, cli.option(metavar="ε", help="A report changes any belief by at most e^ε.")] = None,
+    value: cli.ValueOption = None,
+    notion: Annotated[Literal["lip", "ldp"], cli.option(metavar="NOTION", help="The promise: lip or ldp.")] = "lip",
+    method: Annotated[cli.DesignName, cli.option("--design", metavar="NAME", help=_DESIGNS)] = "auto",
+    aim: Annotated[Literal["mmse", "unbiased"], cli.option(metavar="AIM", help=_AIMS)] = "unbiased",
+    ldp_cap: Annotated[str | None, cli.option(metavar="ε", help="Also keep this LDP level.")] = None,
+    target_rmse: Annotated[float | None, cli.option(metavar="R", help=_TARGET)] = None,
+    respondents: Annotated[int | None, cli.option(metavar="N", help="How many will answer; else 1000.")] = None,
+    population_size: Annotated[float | None, cli.option(metavar="N", help=_POPULATION)] = None,
+    design_effect: Annotated[float | None, cli.option(metavar="D", help=_EFFECT)] = None,
+    question: Annotated[str | None, cli.option(metavar="TEXT", help="The question, kept in the plan.")] = None,
+    between: Annotated[str | None, cli.option(metavar="LOW,HIGH", help=_BETWEEN)] = None,
+    prior_error: Annotated[str | None, cli.option(metavar="TAU", help=_ERROR)] = None,
+    prior_records: Annotated[int | None, cli.option(metavar="N", help=_RECORDS)] = None,
+    confidence: Annotated[str | None, cli.option(metavar="C", help=_CONFIDENCE)] = None,
+    candidates: Annotated[Path | None, cli.option(metavar="FILE", help=_CANDIDATES)] = None,
+    floor: Annotated[str | None, cli.option(metavar="P", help=_FLOOR)] = None,
+    impossible: Annotated[list[str] | None, cli.option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
+    smooth: Annotated[bool, cli.option("--smooth", help=_SMOOTH)] = False,
+    no_prior: Annotated[bool, cli.option("--no-prior", help=_NO_PRIOR)] = False,
+    guide: Annotated[bool, cli.option("--guide", help=_GUIDE)] = False,
+    detect: Annotated[str | None, cli.option(metavar="D", help=_DETECT)] = None,
+    power: Annotated[float | None, cli.option(metavar="P", help=_POWER)] = None,
+    arms: Annotated[str | None, cli.option(metavar="ε,ε", help=_ARMS)] = None,
+    waves: Annotated[int | None, cli.option(metavar="N", help=_WAVES)] = None,
+    persistence: Annotated[str | None, cli.option(metavar="P", help=_PERSISTENCE)] = None,
+    transition: Annotated[Path | None, cli.option(metavar="FILE", help=_TRANSITION)] = None,
+    limit: Annotated[str | None, cli.option(metavar="ε", help=_LIMIT)] = None,
+    lifelong: Annotated[str | None, cli.option(metavar="ε", help=_LIFELONG)] = None,
+    questions: Annotated[str | None, cli.option(metavar="A,B,…", help=_QUESTIONS)] = None,
+    importance: Annotated[list[str] | None, cli.option(metavar="NAME=W", help=_IMPORTANCE)] = None,
+    cross: Annotated[list[str] | None, cli.option(metavar="A,B", help=_CROSS)] = None,
+    mean: Annotated[list[str] | None, cli.option(metavar="NAME", help=_MEAN)] = None,
+    public: Annotated[list[str] | None, cli.option(metavar="NAME", help=_PUBLIC)] = None,
 ) -> None:
     """Design the randomizer, prove its promise, write the plan. Each group of people gets its own mechanism.
 
@@ -112,9 +85,11 @@ def plan_command(
     """
     given = dict(locals())
     from tacit.designs import Search, guidance, planning, with_layers
+    from tacit.estimates import expected_errors
     from tacit.show import plans as shown
+    from tacit.show.results import expected_sentence
 
-    check_target(output, priors)
+    to.check(priors)
     if questions is not None:
         _plan_questions(given)
         return
@@ -133,9 +108,9 @@ def plan_command(
     options |= {"uncertainty": uncertainty, "between": None if between is None else _ends(between)}
     if guide:
         asked = {"detect": difference, "power": chance, "sampling": sampling, **options}
-        _show_guide(groups, wanted, people, epsilon, as_json, asked)
+        _show_guide(groups, wanted, people, epsilon, to.as_json, asked)
         return
-    with progress_bar("designing") as watch:
+    with cli.progress_bar("designing") as watch:
         if target_rmse is not None:
             made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, sampling=sampling, **options)
         else:
@@ -152,25 +127,21 @@ def plan_command(
         sure = guidance.nearly_sure(made)
         summary |= {"detect": None, "reaches_90": sure is not None}
         if difference is not None:
-            found = guidance.respondents_to_detect(made, shares, difference, chance, sampling)
-            summary["detect"] = found.to_dict()
+            shown_by = guidance.respondents_to_detect(made, shares, difference, chance, sampling)
+            summary["detect"] = shown_by.to_dict()
         if arms is not None:
-            summary |= _compliance_errors(made, shares, people)
+            found = expected_errors(made, shares, people)
+            summary["compliance_errors"] = [{"group": name, "error": error} for name, error in found.items()]
         if waves is not None:
             summary |= {"panel": _panel(made, shares, waves, persistence, transition)}
-    made = with_limit(made, limit)
-    keep_plan(output, made.hash, overwrite)
-    write_plan(made, output)
-    console = err if output == "-" else out
-    if as_json:
-        print_json({"plan": made.hash, "file": output, **summary}, console)
-    else:
-        shown.print_plan(console, made, summary, output)
-        shown.print_advice(console, made, summary, sure)
+    made = cli.with_limit(made, limit)
+    if to.put_plan(made, summary):
+        shown.print_plan(to.console, made, summary, to.output)
+        shown.print_advice(to.console, made, summary, sure)
         if arms is not None:
-            _tell_arms(console, summary, people)
+            to.console.print(expected_sentence(summary["compliance_errors"], people))
         if waves is not None:
-            shown.print_panel(console, summary["panel"], persistence or "1", transition)
+            shown.print_panel(to.console, summary["panel"], persistence or "1", transition)
 
 
 def _stated(given: dict[str, Any]) -> set[str]:
@@ -193,7 +164,7 @@ def _plan_questions(given: dict[str, Any]) -> None:
         )
     named = {name: given[name] for name in ("importance", "cross", "mean", "public", "impossible")}
     uncertainty = _uncertainty(given["prior_error"], given["prior_records"], given["confidence"], None)
-    rest = (given[name] for name in ("question", "limit", "output", "overwrite", "as_json"))
+    rest = (given[name] for name in ("question", "limit", "to"))
     plan_questions(given["priors"], given["questions"], given["epsilon"], named, uncertainty, *rest)
 
 
@@ -238,8 +209,7 @@ def _groups(given: dict[str, Any]) -> Any:
         groups = read_priors(given["priors"], impossible=given["impossible"] or (), **how)
     if given["arms"] is not None:
         groups = planning.in_arms(groups, [each.strip() for each in given["arms"].split(",")])
-    for note in dict.fromkeys(note for each in groups for note in each.notes):
-        err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+    cli.tell_notes((note for each in groups for note in each.notes), cli.err)
     return groups
 
 
@@ -263,13 +233,13 @@ def _show_guide(
     from tacit.show.plans import print_guide
 
     budgets = None if epsilon is None else [part.strip() for part in epsilon.split(",")]
-    with progress_bar("designing") as watch:
+    with cli.progress_bar("designing") as watch:
         choices = guide(groups, task, respondents, budgets, progress=watch, **options)
     rows = [choice.to_dict() for choice in choices]
     if as_json:
-        print_json({"plan": None, "respondents": respondents, "guide": rows})
+        cli.print_json({"plan": None, "respondents": respondents, "guide": rows})
     else:
-        print_guide(out, task, rows, respondents)
+        print_guide(cli.out, task, rows, respondents)
 
 
 def _uncertainty(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:
@@ -284,19 +254,6 @@ def _uncertainty(error: str | None, records: int | None, confidence: str | None,
     if error is not None:
         return Uncertainty(error=error)
     return None if candidates is None else Uncertainty(candidates=True)
-
-
-def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, Any]:
-    from tacit.estimates import expected_errors
-
-    found = expected_errors(plan, shares, respondents)
-    return {"compliance_errors": [{"group": name, "error": error} for name, error in found.items()]}
-
-
-def _tell_arms(console: Any, summary: dict[str, Any], respondents: int) -> None:
-    from tacit.show.results import expected_sentence
-
-    console.print(expected_sentence(summary["compliance_errors"], respondents), soft_wrap=True)
 
 
 def _ends(text: str) -> tuple[str, str]:
@@ -317,11 +274,11 @@ def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: i
         )
 
 
-@command("audit", epilog="Example: tacit audit plan.json")
+@cli.command("audit", epilog="Example: tacit audit plan.json")
 def audit_command(
-    plan: PlanFile,
-    belief: Annotated[Path | None, option(metavar="FILE", help=_BELIEF)] = None,
-    as_json: JsonFlag = False,
+    plan: cli.PlanFile,
+    belief: Annotated[Path | None, cli.option(metavar="FILE", help=_BELIEF)] = None,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Verify a plan again, in exact integers, and explain it. Exit code 1 if it does not hold."""
     from tacit.designs import other_beliefs, read_beliefs, verify_plan
@@ -348,24 +305,24 @@ def audit_command(
         return
     try:
         loaded = Plan.from_dict(data)
-        with progress_bar("verifying certificates") as watch:
+        with cli.progress_bar("verifying certificates") as watch:
             verify_plan(loaded, watch)
         found = [] if belief is None else other_beliefs(loaded, read_beliefs(belief, loaded))
         others = None if belief is None else [each.to_dict() for each in found]
     except ValueError as error:
-        raise does_not_hold(error, as_json) from error
+        raise cli.does_not_hold(error, as_json) from error
     if as_json:
         groups = [shown.group_summary(group) | {"outside": sentences.outside_values(group)} for group in loaded.groups]
         facts = {"holds": True, "plan": loaded.hash, "groups": groups}
-        print_json(facts | ({} if others is None else {"belief": others}))
+        cli.print_json(facts | ({} if others is None else {"belief": others}))
     else:
-        shown.print_audit(out, loaded)
+        shown.print_audit(cli.out, loaded)
         if others is not None:
-            shown.print_other_beliefs(out, others)
+            shown.print_other_beliefs(cli.out, others)
 
 
-@command("channel", epilog="Example: tacit channel plan.json --json")
-def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
+@cli.command("channel", epilog="Example: tacit channel plan.json --json")
+def channel_command(plan: cli.PlanFile, as_json: cli.JsonFlag = False) -> None:
     """Print the numbers that devices use: Pr(report | answer). With --json they are exact integers."""
     from tacit.plan import load_plan
     from tacit.show import plans as shown
@@ -373,26 +330,26 @@ def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
     loaded = load_plan(plan)
     groups = [shown.channel_facts(group) for group in loaded.groups]
     if as_json:
-        print_json({"plan": loaded.hash, "groups": groups})
+        cli.print_json({"plan": loaded.hash, "groups": groups})
     else:
-        shown.print_channels(out, groups)
+        shown.print_channels(cli.out, groups)
 
 
 _CONTACT = "Whom to ask, for the last line of the sheet."
 
 
-@command("sheet", epilog="Example: tacit sheet plan.json -o sheet.html --contact 'survey@example.org'")
+@cli.command("sheet", epilog="Example: tacit sheet plan.json -o sheet.html --contact 'survey@example.org'")
 def sheet_command(
-    plan: PlanFile,
-    output: Annotated[Path, option("-o", "--output", metavar="FILE", help="The HTML file to write.")] = Path(
+    plan: cli.PlanFile,
+    output: Annotated[Path, cli.option("-o", "--output", metavar="FILE", help="The HTML file to write.")] = Path(
         "sheet.html"
     ),
-    contact: Annotated[str | None, option(metavar="TEXT", help=_CONTACT)] = None,
-    waves: Annotated[int, option(metavar="N", help="How often the same people will be asked.")] = 1,
-    organisation: Organisation = None,
-    logo: Logo = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    contact: Annotated[str | None, cli.option(metavar="TEXT", help=_CONTACT)] = None,
+    waves: Annotated[int, cli.option(metavar="N", help="How often the same people will be asked.")] = 1,
+    organisation: cli.Organisation = None,
+    logo: cli.Logo = None,
+    overwrite: cli.Overwrite = False,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Write a page for the ethics board and the privacy officer. What is collected, promised, and not promised."""
     from tacit.plan import load_plan
@@ -400,12 +357,11 @@ def sheet_command(
 
     if waves < 1:
         raise ValueError(f"People are asked at least once. Got --waves {waves}.")
-    check_target(output, plan)
-    keep_file(output, overwrite)
+    cli.new_file(output, overwrite, plan)
     loaded = load_plan(plan)
-    write_sheet(output, loaded, contact=contact, waves=waves, brand=brand_of(organisation, logo))
+    write_sheet(output, loaded, contact=contact, waves=waves, brand=cli.brand_of(organisation, logo))
     if as_json:
-        print_json({"plan": loaded.hash, "file": str(output), "paragraph": paragraph(loaded)})
+        cli.print_json({"plan": loaded.hash, "file": str(output), "paragraph": paragraph(loaded)})
         return
-    out.print(escape(paragraph(loaded)), soft_wrap=True)
-    out.print(f"\nWrote {escape(str(output))}.")
+    cli.out.print(cli.escape(paragraph(loaded)))
+    cli.out.print(f"\nWrote {cli.escape(str(output))}.")

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.app import (
-    JsonFlag,
-    Output,
-    Overwrite,
-    check_target,
-    command,
-    err,
-    escape,
-    keep_file,
-    option,
-    out,
-    print_json,
-)
+from tacit.cli import app as cli
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
 _COLUMN = "Column with the answers; several are counted together, for tacit plan --questions."
@@ -38,39 +27,39 @@ _LEAST = "Groups of fewer records borrow from what their columns predict."
 _YES = "Instead of --column: DATA is a table of counts, and this column has how many said yes."
 _OF = "With --yes: the column with how many there are in all."
 _SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
+_TO_PRIORS = cli.Target("priors.csv")
 
 
-@command(
+@cli.command(
     "priors",
     epilog="Example: tacit priors survey2025.xlsx --column smokes --group region --map Y=yes --map N=no -o priors.csv",
 )
 def priors_command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help=_DATA)],
-    column: Annotated[list[str] | None, option(metavar="NAME", help=_COLUMN)] = None,
-    output: Output = "priors.csv",
-    yes: Annotated[str | None, option(metavar="NAME", help=_YES)] = None,
-    of: Annotated[str | None, option(metavar="NAME", help=_OF)] = None,
-    group: Annotated[list[str] | None, option(metavar="NAME", help=_GROUP)] = None,
-    weight: Annotated[str | None, option(metavar="NAME", help=_WEIGHT)] = None,
-    values: Annotated[str | None, option(metavar="A,B,…", help=_VALUES)] = None,
-    rename: Annotated[list[str] | None, option("--map", metavar="FROM=TO", help=_MAP)] = None,
-    bins: Annotated[list[str] | None, option(metavar="EDGES", help=_BINS)] = None,
-    means: Annotated[bool, option("--means", help=_MEANS)] = False,
-    missing: Annotated[list[str] | None, option(metavar="TEXT", help=_MISSING)] = None,
-    missing_as: Annotated[str | None, option(metavar="NAME", help=_MISSING_AS)] = None,
-    leave_out: Annotated[list[str] | None, option(metavar="VALUE", help=_LEAVE_OUT)] = None,
-    rare: Annotated[int, option(metavar="N", help=_RARE)] = 0,
-    least: Annotated[int, option(metavar="N", help=_LEAST)] = 30,
-    sheet: Annotated[str | None, option(metavar="NAME", help="Sheet of a workbook; else the first.")] = None,
-    separator: Annotated[str | None, option(metavar="C", help="Between cells of a csv file; else it is found.")] = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    column: Annotated[list[str] | None, cli.option(metavar="NAME", help=_COLUMN)] = None,
+    to: cli.Target = _TO_PRIORS,
+    yes: Annotated[str | None, cli.option(metavar="NAME", help=_YES)] = None,
+    of: Annotated[str | None, cli.option(metavar="NAME", help=_OF)] = None,
+    group: Annotated[list[str] | None, cli.option(metavar="NAME", help=_GROUP)] = None,
+    weight: Annotated[str | None, cli.option(metavar="NAME", help=_WEIGHT)] = None,
+    values: Annotated[str | None, cli.option(metavar="A,B,…", help=_VALUES)] = None,
+    rename: Annotated[list[str] | None, cli.option("--map", metavar="FROM=TO", help=_MAP)] = None,
+    bins: Annotated[list[str] | None, cli.option(metavar="EDGES", help=_BINS)] = None,
+    means: Annotated[bool, cli.option("--means", help=_MEANS)] = False,
+    missing: Annotated[list[str] | None, cli.option(metavar="TEXT", help=_MISSING)] = None,
+    missing_as: Annotated[str | None, cli.option(metavar="NAME", help=_MISSING_AS)] = None,
+    leave_out: Annotated[list[str] | None, cli.option(metavar="VALUE", help=_LEAVE_OUT)] = None,
+    rare: Annotated[int, cli.option(metavar="N", help=_RARE)] = 0,
+    least: Annotated[int, cli.option(metavar="N", help=_LEAST)] = 30,
+    sheet: Annotated[str | None, cli.option(metavar="NAME", help="Sheet of a workbook; else the first.")] = None,
+    separator: Annotated[
+        str | None, cli.option(metavar="C", help="Between cells of a csv file; else it is found.")
+    ] = None,
 ) -> None:
     """Count answers of the past, group by group, into a prior file. It is what `tacit plan` reads."""
     from tacit.microdata import counts_from, priors_from
 
-    check_target(output, data)
-    keep_file(output, overwrite)
+    cli.new_file(to.output, to.overwrite, data)
     groups, answers = group or [], column or []
     if (yes is None) != (of is None) or (yes is None) == (not answers):
         raise ValueError(
@@ -85,7 +74,7 @@ def priors_command(
     if len(answers) > 1:
         if values is not None or means or rare or least != 30:
             raise ValueError("--values, --means, --rare and --least are for one column of answers. Leave them out.")
-        _joint(output, as_json, data, answers, **recoded)
+        _joint(to, data, answers, **recoded)
         return
     stated = None if values is None else _listed(values)
     if yes is not None and of is not None:
@@ -94,52 +83,52 @@ def priors_command(
         table = counts_from(data, yes, of, group=groups, values=stated or ("yes", "no"))
     else:
         table = priors_from(data, answers[0], values=stated, means=means, rare=rare, least=least, **recoded)
-    if output == "-":
-        typer.echo(table.to_csv(), nl=False)
-    else:
-        table.save(output)
-    console = err if output == "-" else out
-    facts = {"rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
-    if as_json:
-        shares = {"shares": table.shares} if table.shares is not None else {}
-        named = [{"group": name, "records": sum(counts)} for name, counts in table.groups.items()]
-        print_json(
-            {"file": output, **facts, "values": table.values, "groups": named, **shares, "notes": table.notes}, console
-        )
+    facts: dict[str, Any] = {"values": table.values, "groups": _records(table, sum)}
+    facts |= {} if table.shares is None else {"shares": table.shares}
+    if not _write(table, to, facts):
         return
-    _print(console, table)
-    if output != "-":
-        console.print(
-            f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --task … --guide", soft_wrap=True
-        )
+    _print_groups(to.console, table)
+    _tell(table, to, f"{table.n_counted:,} of {table.n_rows:,} rows are counted.", "--task … --guide")
 
 
-def _joint(output: str, as_json: bool, data: Path, columns: list[str], **options: Any) -> None:
+def _joint(to: cli.Target, data: Path, columns: list[str], **options: Any) -> None:
     """Joint counts of several questions."""
     from tacit.microdata import joint_from
 
     table = joint_from(data, columns, **options)
-    if output == "-":
+    groups = _records(table, lambda counts: sum(counts.values()))
+    if _write(table, to, {"questions": columns, "groups": groups}):
+        seen = max(len(counts) for counts in table.groups.values())
+        said = f"{table.n_counted:,} of {table.n_rows:,} rows are counted, in {seen:,} combinations of answers."
+        _tell(table, to, said, f"--questions {','.join(columns)} …")
+
+
+def _records(table: Any, count: Callable[[Any], float]) -> list[dict[str, Any]]:
+    return [{"group": name, "records": count(counts)} for name, counts in table.groups.items()]
+
+
+def _write(table: Any, to: cli.Target, facts: dict[str, Any]) -> bool:
+    """Write counts, and say so as JSON if that is asked for; whether people still have to be told."""
+    if to.output == "-":
         typer.echo(table.to_csv(), nl=False)
     else:
-        table.save(output)
-    console = err if output == "-" else out
-    named = [{"group": name, "records": sum(counts.values())} for name, counts in table.groups.items()]
-    if as_json:
-        facts = {"file": output, "rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
-        print_json({**facts, "questions": columns, "groups": named, "notes": table.notes}, console)
-        return
-    seen = max(len(counts) for counts in table.groups.values())
-    console.print(f"{table.n_counted:,} of {table.n_rows:,} rows are counted, in {seen:,} combinations of answers.")
-    for note in table.notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
-    if output != "-":
-        names = escape(",".join(columns))
-        console.print(f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --questions {names} …")
+        table.save(to.output)
+    if to.as_json:
+        counted = {"rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
+        cli.print_json({"file": to.output} | counted | facts | {"notes": table.notes}, to.console)
+    return not to.as_json
 
 
-def _print(console: Any, table: Any) -> None:
-    """The groups with their shares, and what was done, in words."""
+def _tell(table: Any, to: cli.Target, said: str, next_step: str) -> None:
+    to.console.print(said)
+    cli.tell_notes(table.notes, to.console)
+    if to.output != "-":
+        file = cli.escape(to.output)
+        to.console.print(f"\nWrote [bold]{file}[/bold]. Next: tacit plan {file} {cli.escape(next_step)}")
+
+
+def _print_groups(console: Any, table: Any) -> None:
+    """The groups with their shares."""
     from tacit.show.plans import table as airy
     from tacit.show.sentences import group_label
 
@@ -148,14 +137,11 @@ def _print(console: Any, table: Any) -> None:
     for name, counts in list(table.groups.items())[:_SHOWN_GROUPS]:
         total, most = sum(counts), max(range(len(counts)), key=counts.__getitem__)
         shares = [f"{count / total:.1%}" for count in counts]
-        cells = shares if few else [escape(table.values[most]), shares[most]]
-        shown.add_row(escape(group_label(name)), f"{total:,.0f}", *cells)
+        cells = shares if few else [cli.escape(table.values[most]), shares[most]]
+        shown.add_row(cli.escape(group_label(name)), f"{total:,.0f}", *cells)
     console.print(shown)
     if len(table.groups) > _SHOWN_GROUPS:
         console.print(f"… and {len(table.groups) - _SHOWN_GROUPS:,} more groups.")
-    console.print(f"{table.n_counted:,} of {table.n_rows:,} rows are counted.")
-    for note in table.notes:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
 
 
 def _listed(text: str) -> list[str]:

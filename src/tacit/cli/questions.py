@@ -7,36 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.app import (
-    CsvFile,
-    FileFormat,
-    GroupColumn,
-    JsonFlag,
-    LevelOption,
-    Overwrite,
-    PlanFile,
-    ReportColumn,
-    SimultaneousOption,
-    check_target,
-    command,
-    does_not_hold,
-    err,
-    escape,
-    keep_file,
-    keep_plan,
-    out,
-    print_json,
-    progress_bar,
-    tell_refused,
-    with_limit,
-    write_plan,
-)
+from tacit.cli import app as cli
 from tacit.plan import AnyPlan, Question
 
 if TYPE_CHECKING:
     from tacit.designs import JointPrior
     from tacit.estimates import Cell
-    from tacit.show.page import Brand
     from tacit.tally import Tally
 
 _Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The name of a question of the plan.")]
@@ -50,9 +26,7 @@ def plan_questions(
     uncertainty: Any,
     title: str | None,
     limit: str | None,
-    output: str,
-    overwrite: bool,
-    as_json: bool,
+    to: cli.Target,
 ) -> None:
     """Plan several questions, write the plan and print what each costs."""
     from dataclasses import replace
@@ -64,20 +38,16 @@ def plan_questions(
         raise ValueError("Give --epsilon: the budget of one report, and so of the whole record.")
     joint, stated, stated_title = _stated(priors, names, asked)
     title = title or stated_title
-    with progress_bar("designing") as watch:
+    with cli.progress_bar("designing") as watch:
         planned = make_questionnaire(
             joint, epsilon, questions=stated, importance=_weights(asked["importance"] or []),
             crosses=[_pair(text) for text in asked["cross"] or []], uncertainty=uncertainty, title=title,
             progress=watch,
         )  # fmt: skip
-    planned = replace(planned, plan=with_limit(planned.plan, limit))
-    keep_plan(output, planned.plan.hash, overwrite)
-    write_plan(planned.plan, output)
-    console, summary = err if output == "-" else out, planned.to_dict()
-    if as_json:
-        print_json({"plan": planned.plan.hash, "file": output, **summary}, console)
-    else:
-        print_planned(console, planned.plan, summary, output)
+    planned = replace(planned, plan=cli.with_limit(planned.plan, limit))
+    summary = planned.to_dict()
+    if to.put_plan(planned.plan, summary):
+        print_planned(to.console, planned.plan, summary, to.output)
 
 
 def _stated(
@@ -135,10 +105,7 @@ def asked_questions(
     whole: Tally,
     options: dict[str, Any],
     asked: list[float] | None,
-    html: Path | None,
-    csv: Path | None,
-    as_json: bool,
-    brand: Brand | None,
+    to: cli.Findings,
 ) -> None:
     """Estimate and print every question; `options` are those of `estimate_questions`, `asked` the quantiles."""
     from tacit.estimates import estimate_questions, quantiles
@@ -157,23 +124,20 @@ def asked_questions(
     }
     if asked and not medians:
         raise ValueError("No question of this plan is asked for its quantiles.")
-    if html is not None:
-        write_questions(html, plan, found, whole, brand)
-    if csv is not None:
-        from tacit.show.spreadsheet import write_csv
-
-        write_csv(csv, question_rows(found))
-    if as_json:
+    if to.html is not None:
+        write_questions(to.html, plan, found, whole, to.brand)
+    to.write(lambda: question_rows(found))
+    if to.as_json:
         facts_of = {name: {k: v for k, v in one.to_dict().items() if k != "estimates"} for name, one in found.items()}
         more = {name: {"quantiles": [each.to_dict() for each in several]} for name, several in medians.items()}
         questions = [{"name": name} | each | more.get(name, {}) for name, each in facts_of.items()]
         facts = {"plan": plan.hash, "n_reports": whole.n_reports, "refused": whole.refused}
-        print_json(facts | {"questions": questions, "estimates": question_rows(found)})
+        cli.print_json(facts | {"questions": questions, "estimates": question_rows(found)})
         return
-    print_questions(out, plan, found)
+    print_questions(cli.out, plan, found)
     for name, several in medians.items():
-        print_quantiles(out, several, options.get("level", 0.95), name)
-    tell_refused(whole.refused, weighted=False)
+        print_quantiles(cli.out, several, options.get("level", 0.95), name)
+    cli.tell_refused(whole.refused, weighted=False)
 
 
 def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) -> None:
@@ -189,7 +153,7 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
         for checked in plan.block_plans:
             verify_plan(checked)
     except ValueError as error:
-        raise does_not_hold(error, as_json) from error
+        raise cli.does_not_hold(error, as_json) from error
     others: list[list[dict[str, Any]]] = []
     for said, beliefs in ({} if belief is None else beliefs_about(belief, plan)).items():
         for number, (block, held) in enumerate(zip(plan.blocks, beliefs, strict=True)):
@@ -209,35 +173,30 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
         ]
         for summary, other in zip(blocks, others, strict=False):
             summary["belief"] = other
-        print_json({"holds": True, "plan": plan.hash, "blocks": blocks, "notes": list(plan.notes)})
+        cli.print_json({"holds": True, "plan": plan.hash, "blocks": blocks, "notes": list(plan.notes)})
         return
-    print_record_promise(out, plan)
-    for note in plan.notes:
-        out.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.", soft_wrap=True)
+    print_record_promise(cli.out, plan)
+    cli.tell_notes(plan.notes, cli.out)
     if others:
-        out.print("\nSomebody with the other beliefs, block by block:")
+        cli.out.print("\nSomebody with the other beliefs, block by block:")
     for number, other in enumerate(others, start=1):
         for each in other:
             whose = "".join(f", {part}" for part in (each["group"], each.get("public")) if part is not None)
             how = "exactly" if each["exact"] else "at most"
-            out.print(f"  block {number}{escape(whose)}: LIP level {how} {each['level']:.4f}.")
-    out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
+            cli.out.print(f"  block {number}{cli.escape(whose)}: LIP level {how} {each['level']:.4f}.")
+    cli.out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.")
 
 
-@command("crosstab", epilog="Example: tacit crosstab plan.json tally.json smokes asthma")
+@cli.command("crosstab", epilog="Example: tacit crosstab plan.json tally.json smokes asthma")
 def crosstab_command(
-    plan: PlanFile,
-    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
+    plan: cli.PlanFile,
+    reports: cli.Reports,
     first: _Question,
     second: _Question,
-    level: LevelOption = 0.95,
-    simultaneous: SimultaneousOption = None,
-    report_column: ReportColumn = "report",
-    group_column: GroupColumn = None,
-    input_format: FileFormat = None,
-    csv: CsvFile = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    level: cli.LevelOption = 0.95,
+    simultaneous: cli.SimultaneousOption = None,
+    columns: cli.Columns = cli.COLUMNS,
+    to: cli.Table = cli.TABLE,
 ) -> None:
     """Estimate the table of two questions, with intervals. Tests whether the answers are independent.
 
@@ -247,23 +206,17 @@ def crosstab_command(
     from tacit.files import read_cells
     from tacit.plan import load_plan
     from tacit.show.questions import print_crosstab
-    from tacit.show.spreadsheet import write_csv
 
     loaded = load_plan(plan)
-    if csv is not None:
-        check_target(csv, plan, reports)
-        keep_file(csv, overwrite)
-    with progress_bar("counting") as watch:
-        whole, cells = read_cells(
-            loaded, reports, report_column=report_column, group_column=group_column, format=input_format, progress=watch
-        )
+    to.check(plan, reports)
+    with cli.progress_bar("counting") as watch:
+        whole, cells = read_cells(loaded, reports, progress=watch, **columns.given())
     if not cells:
         raise ValueError(f"There are no reports in {reports}.")
     found = crosstab(loaded, cells, first, second, level=level, simultaneous=simultaneous)
-    if csv is not None:
-        write_csv(csv, found.to_dict()["rows"])
-    if as_json:
-        print_json({"plan": loaded.hash} | found.to_dict() | {"refused": whole.refused})
+    to.write(lambda: found.to_dict()["rows"])
+    if to.as_json:
+        cli.print_json({"plan": loaded.hash} | found.to_dict() | {"refused": whole.refused})
         return
-    print_crosstab(out, found)
-    tell_refused(whole.refused, weighted=False)
+    print_crosstab(cli.out, found)
+    cli.tell_refused(whole.refused, weighted=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from tacit.cli.app import JsonFlag, command, err, escape, option, out, print_json, progress_bar, registered
+from tacit.cli import app as cli
 
 _PLANS = "Plans to open a survey for; those that have one keep it."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
@@ -29,11 +30,36 @@ _KNOWN = "JSON file of credential keys seen before; a new one is added, another 
 _ORIGIN = "Origin of pages elsewhere that may send reports here, such as https://pages.example; null: files."
 _DRAIN = "Seconds to go on after SIGTERM, while /readyz says no, so that balancers send nothing more."
 
-Data = Annotated[str, option(metavar="WHERE", help=_DATA, envvar="TACIT_DATA")]
-Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS)]
-Wide = Annotated[bool, option("--allow-wide-folder", help=_WIDE, envvar="TACIT_ALLOW_WIDE_FOLDER")]
+
+@dataclass(frozen=True)
+class Place:
+    """Where a service keeps what it keeps."""
+
+    data: Annotated[str, cli.option(metavar="WHERE", help=_DATA, envvar="TACIT_DATA")] = "tacit-data"
+    secrets: Annotated[Path | None, cli.option(metavar="FOLDER", help=_SECRETS)] = None
+    allow_wide_folder: Annotated[
+        bool, cli.option("--allow-wide-folder", help=_WIDE, envvar="TACIT_ALLOW_WIDE_FOLDER")
+    ] = False
+
+    @contextmanager
+    def store(self, *, migrate: bool = True) -> Iterator[Any]:
+        """The store, until the block ends."""
+        from tacit.server.run import today
+        from tacit.server.storage.store import Store
+
+        vault, wide = self.secrets, self.allow_wide_folder
+        with closing(Store(self.data, today, vault=vault, allow_wide=wide, migrate=migrate)) as store:
+            yield store
+
+    def must_be_there(self) -> None:
+        """Refuse a folder that no service has used, which would be made."""
+        if "://" not in self.data and not (Path(self.data) / "tacit.sqlite").exists():
+            raise ValueError(
+                f"There is no service in {self.data}: it has no tacit.sqlite. Name its folder with --data."
+            )
 
 
+PLACE = Place()
 #: What may stand in a file that a variable names, as secrets of containers do: the token, and the URL with a password.
 _FROM_FILES = ("TACIT_TOKEN", "TACIT_DATA")
 
@@ -53,52 +79,52 @@ class _Serve(TyperGroup):
         return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
 
 
-serve_app = typer.Typer(cls=_Serve, help="Run the collection service; back it up; give out tokens.")
-registered.add_typer(serve_app, name="serve")
+serve_app = cli.Commands(cls=_Serve, help="Run the collection service; back it up; give out tokens.")
+cli.registered.add_typer(serve_app, name="serve")
 
 
 @serve_app.command("run", epilog="Example: tacit serve plan.json --data collected --public")
 def serve_command(
     plans: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN]...", help=_PLANS)] = None,
-    data: Data = "tacit-data",
-    secrets: Secrets = None,
-    host: Annotated[str, option(metavar="ADDRESS", help="Where to listen.", envvar="TACIT_HOST")] = "127.0.0.1",
+    place: Place = PLACE,
+    host: Annotated[str, cli.option(metavar="ADDRESS", help="Where to listen.", envvar="TACIT_HOST")] = "127.0.0.1",
     port: Annotated[
-        int, option(metavar="PORT", help="Where to listen; 0 for any free port.", envvar="TACIT_PORT")
+        int, cli.option(metavar="PORT", help="Where to listen; 0 for any free port.", envvar="TACIT_PORT")
     ] = 8000,
     public: Annotated[
-        bool, option("--public", help="Make the results of these surveys public.", envvar="TACIT_PUBLIC")
+        bool, cli.option("--public", help="Make the results of these surveys public.", envvar="TACIT_PUBLIC")
     ] = False,
     publish_every: Annotated[
-        int | None, option(metavar="N", help=f"{_EVERY} Else 20.", envvar="TACIT_PUBLISH_EVERY")
+        int | None, cli.option(metavar="N", help=f"{_EVERY} Else 20.", envvar="TACIT_PUBLISH_EVERY")
     ] = None,
     invited: Annotated[
-        bool, option("--invited", help="Count reports of invited people only.", envvar="TACIT_INVITED")
+        bool, cli.option("--invited", help="Count reports of invited people only.", envvar="TACIT_INVITED")
     ] = False,
     group_question: Annotated[
-        str | None, option(metavar="TEXT", help="What the page asks for the group.", envvar="TACIT_GROUP_QUESTION")
+        str | None, cli.option(metavar="TEXT", help="What the page asks for the group.", envvar="TACIT_GROUP_QUESTION")
     ] = None,
-    language: Annotated[str | None, option(metavar="CODE", help=_LANGUAGE, envvar="TACIT_LANGUAGE")] = None,
-    texts: Annotated[Path | None, option(metavar="FILE", help=_TEXTS, envvar="TACIT_TEXTS")] = None,
+    language: Annotated[str | None, cli.option(metavar="CODE", help=_LANGUAGE, envvar="TACIT_LANGUAGE")] = None,
+    texts: Annotated[Path | None, cli.option(metavar="FILE", help=_TEXTS, envvar="TACIT_TEXTS")] = None,
     ends: Annotated[
         datetime | None, typer.Option(metavar="DAY", formats=["%Y-%m-%d"], help="Last day.", envvar="TACIT_ENDS")
     ] = None,
     rate: Annotated[
-        int, option(metavar="N", help="Submissions per minute and address; 0: no limit.", envvar="TACIT_RATE")
+        int, cli.option(metavar="N", help="Submissions per minute and address; 0: no limit.", envvar="TACIT_RATE")
     ] = 300,
     certificate: Annotated[
-        str | None, option(metavar="FILE", help="TLS certificate, PEM.", envvar="TACIT_CERTIFICATE")
+        str | None, cli.option(metavar="FILE", help="TLS certificate, PEM.", envvar="TACIT_CERTIFICATE")
     ] = None,
     private_key: Annotated[
-        str | None, option(metavar="FILE", help="The certificate's private key, PEM.", envvar="TACIT_PRIVATE_KEY")
+        str | None, cli.option(metavar="FILE", help="The certificate's private key, PEM.", envvar="TACIT_PRIVATE_KEY")
     ] = None,
-    proxy: Annotated[list[str] | None, option(metavar="ADDRESS", help=_PROXY, envvar="TACIT_PROXY")] = None,
-    public_url: Annotated[str | None, option(metavar="URL", help=_PUBLIC_URL, envvar="TACIT_PUBLIC_URL")] = None,
-    page_origin: Annotated[list[str] | None, option(metavar="ORIGIN", help=_ORIGIN, envvar="TACIT_PAGE_ORIGIN")] = None,
-    drain: Annotated[float, option(metavar="SECONDS", help=_DRAIN, envvar="TACIT_DRAIN")] = 0.0,
-    new_token: Annotated[bool, option("--new-token", help=_NEW_TOKEN)] = False,
-    allow_wide_folder: Wide = False,
-    as_json: JsonFlag = False,
+    proxy: Annotated[list[str] | None, cli.option(metavar="ADDRESS", help=_PROXY, envvar="TACIT_PROXY")] = None,
+    public_url: Annotated[str | None, cli.option(metavar="URL", help=_PUBLIC_URL, envvar="TACIT_PUBLIC_URL")] = None,
+    page_origin: Annotated[
+        list[str] | None, cli.option(metavar="ORIGIN", help=_ORIGIN, envvar="TACIT_PAGE_ORIGIN")
+    ] = None,
+    drain: Annotated[float, cli.option(metavar="SECONDS", help=_DRAIN, envvar="TACIT_DRAIN")] = 0.0,
+    new_token: Annotated[bool, cli.option("--new-token", help=_NEW_TOKEN)] = False,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Run a survey page, a collector that keeps tallies only, and a live dashboard.
 
@@ -128,7 +154,7 @@ def serve_command(
     proxies, origins = tuple(proxy or ()), tuple(page_origin or ())
     address = Address(host, port, certificate, private_key, proxies, found_at, origins, drain)
     address.check()
-    with _store(data, secrets, allow_wide_folder) as store, store.database.served_once():
+    with place.store() as store, store.database.served_once():
         try:
             settings = {"ends": ends and ends.date(), "publish_every": publish_every, "group_question": group_question}
             open_surveys(store, loaded, public_results=public, invited=invited, **settings)
@@ -137,19 +163,7 @@ def serve_command(
                 change_texts_of(store, name, said, language)
             serve(store, address, rate, _token(store, new_token), lambda started: _tell(started, asked, as_json))
         except KeyboardInterrupt:
-            err.print("stopped; every acknowledged report is on disk")
-
-
-@contextmanager
-def _store(data: str, secrets: Path | None, allow_wide: bool, migrate: bool = True) -> Iterator[Any]:
-    from tacit.server.run import today
-    from tacit.server.storage.store import Store
-
-    store = Store(data, today, vault=secrets, allow_wide=allow_wide, migrate=migrate)
-    try:
-        yield store
-    finally:
-        store.close()
+            cli.err.print("stopped; every acknowledged report is on disk")
 
 
 def _token(store: Any, new: bool) -> str | None:
@@ -173,28 +187,26 @@ def _tell(started: Any, asked: list[str], as_json: bool) -> None:
         for name in dict.fromkeys([*asked, *started.surveys])
     ]
     if as_json:
-        print_json({"url": url, "token": started.token, "surveys": surveys})
-        out.file.flush()
+        cli.print_json({"url": url, "token": started.token, "surveys": surveys})
+        cli.out.file.flush()
         return
     for each in surveys:
-        out.print(f"[bold]{escape(each['question'] or each['survey'])}[/bold]", soft_wrap=True)
-        out.print(f"  answer     {each['page']}\n  dashboard  {each['dashboard']}", soft_wrap=True)
-    out.print(f"Surveys are made, closed and listed at {url}/", soft_wrap=True)
+        cli.out.print(f"[bold]{cli.escape(each['question'] or each['survey'])}[/bold]")
+        cli.out.print(f"  answer     {each['page']}\n  dashboard  {each['dashboard']}")
+    cli.out.print(f"Surveys are made, closed and listed at {url}/")
     if started.token is not None:
-        out.print(f"Administrator's token, shown only now: [bold]{escape(started.token)}[/bold]", soft_wrap=True)
+        cli.out.print(f"Administrator's token, shown only now: [bold]{cli.escape(started.token)}[/bold]")
     if not url.startswith("https") and not is_private(url.partition("//")[2].rpartition(":")[0]):
-        err.print(
+        cli.err.print(
             "[yellow]Browsers randomize only on pages that came by HTTPS. Give --certificate and --private-key, or put "
-            "a proxy in front.[/yellow]",
-            soft_wrap=True,
+            "a proxy in front.[/yellow]"
         )
     if started.everywhere:
-        err.print(
+        cli.err.print(
             f"[yellow]It listens on all addresses of this machine, of which {url} names none. Say where people find it "
-            "with --public-url, so that links are right.[/yellow]",
-            soft_wrap=True,
+            "with --public-url, so that links are right.[/yellow]"
         )
-    out.print("[dim]Ctrl-C stops it.[/dim]")
+    cli.out.print("[dim]Ctrl-C stops it.[/dim]")
 
 
 # -- backup and restore ---------------------------------------------------------------------------------------------
@@ -203,10 +215,8 @@ def _tell(started: Any, asked: list[str], as_json: bool) -> None:
 @serve_app.command("backup", epilog="Example: tacit serve backup monday --data collected")
 def backup_command(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the backup.")],
-    data: Data = "tacit-data",
-    secrets: Secrets = None,
-    allow_wide_folder: Wide = False,
-    as_json: JsonFlag = False,
+    place: Place = PLACE,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Copy everything as it is at one moment, while the service runs. The backup is a data folder like any other.
 
@@ -215,65 +225,55 @@ def backup_command(
     from tacit.server.storage.store import check_new
 
     check_new(folder)
-    _must_be_there(data)
-    source_store = _store(data, secrets, allow_wide_folder, migrate=False)
-    with source_store as source, _store(str(folder), None, False) as target:
+    place.must_be_there()
+    with place.store(migrate=False) as source, Place(str(folder)).store() as target:
         _copy(source, target, str(folder), as_json)
-
-
-def _must_be_there(data: str) -> None:
-    """Refuse a folder that no service has used, which would be made."""
-    if "://" not in data and not (Path(data) / "tacit.sqlite").exists():
-        raise ValueError(f"There is no service in {data}: it has no tacit.sqlite. Name its folder with --data.")
 
 
 @serve_app.command("restore", epilog="Example: tacit serve restore monday --data collected-again")
 def restore_command(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The backup.")],
-    data: Data = "tacit-data",
-    secrets: Secrets = None,
-    allow_wide_folder: Wide = False,
-    as_json: JsonFlag = False,
+    place: Place = PLACE,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Copy a backup to a new folder or an empty PostgreSQL database; also from one kind of database to the other."""
     if not (folder / "tacit.sqlite").exists():
         raise ValueError(f"There is no backup in {folder}: it has no tacit.sqlite.")
-    with _store(str(folder), None, allow_wide_folder) as source, _store(data, secrets, False) as target:
-        _copy(source, target, data.rpartition("@")[2], as_json)
+    backup = Place(str(folder), allow_wide_folder=place.allow_wide_folder)
+    with backup.store() as source, replace(place, allow_wide_folder=False).store() as target:
+        _copy(source, target, place.data.rpartition("@")[2], as_json)
 
 
 def _copy(source: Any, target: Any, where: str, as_json: bool) -> None:
     from tacit.server.storage.store import copy_store
 
-    with progress_bar("copying") as progress:
+    with cli.progress_bar("copying") as progress:
         surveys = copy_store(source, target, progress)
     if as_json:
-        print_json({"copied": surveys, "where": where})
+        cli.print_json({"copied": surveys, "where": where})
     else:
-        out.print(f"Copied {surveys} surveys to {escape(where)}.", soft_wrap=True)
+        cli.out.print(f"Copied {surveys} surveys to {cli.escape(where)}.")
 
 
 @serve_app.command(
     "repair", epilog="Example: tacit serve repair --data postgresql://tacit@host/tacit --secrets secrets"
 )
-def repair_command(
-    data: Data = "tacit-data", secrets: Secrets = None, allow_wide_folder: Wide = False, as_json: JsonFlag = False
-) -> None:
+def repair_command(place: Place = PLACE, as_json: cli.JsonFlag = False) -> None:
     """Let surveys go on whose database and vault are not of the same time, as after restoring one without the other.
 
     It says for each survey what is lost and what was done. Surveys that are not in doubt stay as they are. If the right
     vault, or the right database, can still be found, use that instead.
     """
-    _must_be_there(data)
-    with _store(data, secrets, allow_wide_folder) as store:
+    place.must_be_there()
+    with place.store() as store:
         done = store.repair()
     if as_json:
-        print_json({"repaired": done})
+        cli.print_json({"repaired": done})
         return
     for name, what in done.items():
-        out.print(f"[bold]{escape(name)}[/bold]: {escape(what)}", soft_wrap=True)
+        cli.out.print(f"[bold]{cli.escape(name)}[/bold]: {cli.escape(what)}")
     if not done:
-        out.print("No survey is in doubt.")
+        cli.out.print("No survey is in doubt.")
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------
@@ -283,20 +283,18 @@ def repair_command(
 def token_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it; one of that name is replaced.")],
     role: Annotated[
-        Literal["all", "survey", "results"], option(metavar="ROLE", help="all, survey (manages one) or results.")
+        Literal["all", "survey", "results"], cli.option(metavar="ROLE", help="all, survey (manages one) or results.")
     ] = "results",
-    survey: Annotated[str | None, option(metavar="ID", help="The one survey that it is for.")] = None,
-    revoke: Annotated[bool, option("--revoke", help="Let the token of this name in no more.")] = False,
-    data: Data = "tacit-data",
-    secrets: Secrets = None,
-    allow_wide_folder: Wide = False,
-    as_json: JsonFlag = False,
+    survey: Annotated[str | None, cli.option(metavar="ID", help="The one survey that it is for.")] = None,
+    revoke: Annotated[bool, cli.option("--revoke", help="Let the token of this name in no more.")] = False,
+    place: Place = PLACE,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Make a token that allows less than everything, or revoke one. Running services know it at once."""
     from tacit.server.storage.tokens import make_token, revoke_token
 
-    _must_be_there(data)
-    with _store(data, secrets, allow_wide_folder) as store:
+    place.must_be_there()
+    with place.store() as store:
         if survey is not None and store.survey(survey) is None:
             raise ValueError(f"There is no survey {survey}.")
         if (role == "survey") != (survey is not None) and role != "results":
@@ -308,19 +306,21 @@ def token_command(
         else:
             token = make_token(store, name, role, survey)
     if as_json:
-        print_json({"name": name, "token": token})
+        cli.print_json({"name": name, "token": token})
     else:
-        out.print(f"Revoked {escape(name)}." if token is None else f"Token, shown only now: {token}", soft_wrap=True)
+        cli.out.print(f"Revoked {cli.escape(name)}." if token is None else f"Token, shown only now: {token}")
 
 
-@command("page", epilog="Example: tacit page plan.json --service https://survey.example/ -o page.html")
+@cli.command("page", epilog="Example: tacit page plan.json --service https://survey.example/ -o page.html")
 def page_command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The survey's plan.")],
-    service: Annotated[str, option(metavar="URL", help="Address of the service that counts the reports.")],
-    output: Annotated[Path, option("--output", "-o", metavar="FILE", help="The page.")] = Path("page.html"),
-    survey: Annotated[str | None, option(metavar="ID", help="The survey, if it is not the plan's first run.")] = None,
-    sign_with: Annotated[Path | None, option(metavar="KEY", help="Sign it with this Ed25519 key (PEM).")] = None,
-    as_json: JsonFlag = False,
+    service: Annotated[str, cli.option(metavar="URL", help="Address of the service that counts the reports.")],
+    output: Annotated[Path, cli.option("--output", "-o", metavar="FILE", help="The page.")] = Path("page.html"),
+    survey: Annotated[
+        str | None, cli.option(metavar="ID", help="The survey, if it is not the plan's first run.")
+    ] = None,
+    sign_with: Annotated[Path | None, cli.option(metavar="KEY", help="Sign it with this Ed25519 key (PEM).")] = None,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Write a survey's page as one file.
 
@@ -353,18 +353,18 @@ def page_command(
     digest = hashlib.sha256(content).hexdigest()
     if as_json:
         signature = None if sign_with is None else str(signature_of(output))
-        print_json({"page": str(output), "sha256": digest, "survey": name, "signature": signature})
+        cli.print_json({"page": str(output), "sha256": digest, "survey": name, "signature": signature})
     else:
-        out.print(f"Wrote {' and '.join(escape(str(file)) for file in written)}, SHA-256 {digest}.", soft_wrap=True)
-        out.print("[dim]Publish the hash where people look for it; `tacit page` writes the same file again.[/dim]")
+        cli.out.print(f"Wrote {' and '.join(cli.escape(str(file)) for file in written)}, SHA-256 {digest}.")
+        cli.out.print("[dim]Publish the hash where people look for it; `tacit page` writes the same file again.[/dim]")
 
 
-@command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
+@cli.command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
 def verify_page_command(
     url: Annotated[str, typer.Argument(metavar="URL", help="A survey's page, a service's address, or a page's file.")],
-    known: Annotated[Path | None, option(metavar="FILE", help=_KNOWN)] = None,
-    key: Annotated[Path | None, option(metavar="FILE", help="Of a file: its owner's public key (PEM).")] = None,
-    as_json: JsonFlag = False,
+    known: Annotated[Path | None, cli.option(metavar="FILE", help=_KNOWN)] = None,
+    key: Annotated[Path | None, cli.option(metavar="FILE", help="Of a file: its owner's public key (PEM).")] = None,
+    as_json: cli.JsonFlag = False,
 ) -> None:
     """Check that a service serves what Tacit publishes.
 
@@ -386,22 +386,22 @@ def verify_page_command(
     if as_json:
         findings = [{"what": each.what, "wrong": each.wrong or None} for each in found.findings]
         said = {"url": url, "tacit": tacit.__version__, "sound": not found.wrong, "findings": findings}
-        print_json(said | {"credential_key": found.fingerprint, "service": found.service})
+        cli.print_json(said | {"credential_key": found.fingerprint, "service": found.service})
     else:
         for each in found.wrong:
-            out.print(f"[red]✗[/red] {escape(each.what)}: {escape(each.wrong)}", soft_wrap=True)
+            cli.out.print(f"[red]✗[/red] {cli.escape(each.what)}: {cli.escape(each.wrong)}")
         as_published = len(found.findings) - len(found.wrong)
         verdict = "not as" if found.wrong else "as"
-        out.print(
+        cli.out.print(
             f"{as_published} of {len(found.findings)} checks hold: {verdict} Tacit {tacit.__version__} publishes it."
         )
         if found.fingerprint is not None:
-            out.print(f"Credential key {found.fingerprint}: everybody must see this one.", soft_wrap=True)
+            cli.out.print(f"Credential key {found.fingerprint}: everybody must see this one.")
         if found.service is not None:
-            out.print(f"It sends reports to {escape(found.service)}, survey {escape(str(found.survey))}.")
+            cli.out.print(f"It sends reports to {cli.escape(found.service)}, survey {cli.escape(str(found.survey))}.")
         if a_file and key is None:
-            out.print("[dim]No signature was checked; --key does that, with the owner's public key.[/dim]")
+            cli.out.print("[dim]No signature was checked; --key does that, with the owner's public key.[/dim]")
         elif not a_file:
-            out.print("[dim]This is what was served to this machine just now.[/dim]")
+            cli.out.print("[dim]This is what was served to this machine just now.[/dim]")
     if found.wrong:
         raise typer.Exit(1)

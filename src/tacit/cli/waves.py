@@ -7,25 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tacit.cli.app import (
-    FileFormat,
-    GroupColumn,
-    JsonFlag,
-    Output,
-    Overwrite,
-    PlanFile,
-    ReportColumn,
-    check_target,
-    command,
-    err,
-    escape,
-    keep_plan,
-    option,
-    out,
-    print_json,
-    progress_bar,
-    write_plan,
-)
+from tacit.cli import app as cli
 
 _REPORTS = "Reports of the plan, or its tally."
 _DRIFT = "How far an answer that half of the people hold may move, such as 0.02; else the drift seen."
@@ -43,15 +25,13 @@ _TEXT = "Of a plan of several questions: the new text of one, as NAME=TEXT; repe
 _LANGUAGE = "The language of --text, such as en."
 
 
-@command("edit", epilog="Example: tacit edit plan.json --question 'Do you smoke?' -o plan2.json")
+@cli.command("edit", epilog="Example: tacit edit plan.json --question 'Do you smoke?' -o plan2.json")
 def edit_command(
-    plan: PlanFile,
-    output: Output,
-    title: Annotated[str | None, option("--question", "--title", metavar="TEXT", help=_WORDS)] = None,
-    text: Annotated[list[str] | None, option(metavar="NAME=TEXT", help=_TEXT)] = None,
-    language: Annotated[str, option(metavar="CODE", help=_LANGUAGE)] = "en",
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    plan: cli.PlanFile,
+    to: cli.Target,
+    title: Annotated[str | None, cli.option("--question", "--title", metavar="TEXT", help=_WORDS)] = None,
+    text: Annotated[list[str] | None, cli.option(metavar="NAME=TEXT", help=_TEXT)] = None,
+    language: Annotated[str, cli.option(metavar="CODE", help=_LANGUAGE)] = "en",
 ) -> None:
     """Correct the words of a plan that is in use. Reports of both are pooled; devices that answered do not draw again.
 
@@ -59,20 +39,15 @@ def edit_command(
     """
     from tacit.plan import load_plan
 
-    check_target(output, plan)
+    to.check(plan)
     loaded = load_plan(plan)
     made = loaded.reworded(title, _texts(text or (), language))
-    keep_plan(output, made.hash, overwrite)
-    write_plan(made, output)
-    console = err if output == "-" else out
-    if as_json:
-        print_json({"plan": made.hash, "file": output, "earlier": list(made.hashes[:-1])}, console)
+    if not to.put_plan(made, {"earlier": list(made.hashes[:-1])}):
         return
-    console.print(
+    to.console.print(
         f"Plan {made.hash[:12]} differs from {loaded.hash[:12]} in words only. Reports and tallies of both are read "
         "with it and pooled, and a browser that has answered keeps its report. Whether the new words still ask the "
-        "same question is for you to judge: if they do not, make a new plan.",
-        soft_wrap=True,
+        "same question is for you to judge: if they do not, make a new plan."
     )
 
 
@@ -86,24 +61,20 @@ def _texts(given: Any, language: str) -> dict[str, dict[str, str]]:
     return found
 
 
-@command("next", epilog="Example: tacit next plan.json tally.json -o plan2.json")
+@cli.command("next", epilog="Example: tacit next plan.json tally.json -o plan2.json")
 def next_command(
-    plan: PlanFile,
-    output: Output,
+    plan: cli.PlanFile,
+    to: cli.Target,
     reports: Annotated[str | None, typer.Argument(metavar="REPORTS", help=_REPORTS)] = None,
-    persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
-    transition: Annotated[Path | None, option(metavar="FILE", help=_TRANSITION)] = None,
-    drift: Annotated[str | None, option(metavar="D", help=_DRIFT)] = None,
-    least_drift: Annotated[str, option(metavar="D", help=_LEAST)] = "0.01",
-    confidence: Annotated[str, option(metavar="C", help=_CONFIDENCE)] = "0.99",
-    floor: Annotated[str, option(metavar="P", help=_FLOOR)] = "0.001",
-    epsilon: Annotated[str | None, option(metavar="ε", help=_BUDGET)] = None,
-    notion: Annotated[Literal["lip", "ldp"] | None, option(metavar="NOTION", help=_NOTION)] = None,
-    report_column: ReportColumn = "report",
-    group_column: GroupColumn = None,
-    input_format: FileFormat = None,
-    overwrite: Overwrite = False,
-    as_json: JsonFlag = False,
+    persistence: Annotated[str | None, cli.option(metavar="P", help=_PERSISTENCE)] = None,
+    transition: Annotated[Path | None, cli.option(metavar="FILE", help=_TRANSITION)] = None,
+    drift: Annotated[str | None, cli.option(metavar="D", help=_DRIFT)] = None,
+    least_drift: Annotated[str, cli.option(metavar="D", help=_LEAST)] = "0.01",
+    confidence: Annotated[str, cli.option(metavar="C", help=_CONFIDENCE)] = "0.99",
+    floor: Annotated[str, cli.option(metavar="P", help=_FLOOR)] = "0.001",
+    epsilon: Annotated[str | None, cli.option(metavar="ε", help=_BUDGET)] = None,
+    notion: Annotated[Literal["lip", "ldp"] | None, cli.option(metavar="NOTION", help=_NOTION)] = None,
+    columns: cli.Columns = cli.COLUMNS,
 ) -> None:
     """Plan the next wave from this wave's reports. Its prior is the estimate, its promise for a set of priors.
 
@@ -115,61 +86,52 @@ def next_command(
     from tacit.plan import load_plan
     from tacit.show import plans as shown
 
-    check_target(output, plan, *([] if reports is None else [reports]))
+    to.check(plan, *([] if reports is None else [reports]))
     loaded = load_plan(plan)
-    with progress_bar("designing"):
+    with cli.progress_bar("designing"):
         changes = None
         if transition is not None:
             changes = read_transition(transition, loaded.single("Following people").values)
         again = next_wave.same_people(loaded, persistence, epsilon, changes)
     if again is not None:
-        _tell_again(again, output, overwrite, as_json)
+        _tell_again(again, to)
         return
     if reports is None:
         raise ValueError("The next wave is planned from the reports of this one: give its tally or its reports.")
-    tally = read_tally(loaded, reports, report_column=report_column, group_column=group_column, format=input_format)
+    tally = read_tally(loaded, reports, **columns.given())
     options: dict[str, Any] = {"drift": drift, "least_drift": least_drift, "confidence": confidence, "floor": floor}
-    with progress_bar("designing"):
+    with cli.progress_bar("designing"):
         found = next_wave.next_blocks(loaded, tally, **options)
         made = next_wave.planned(loaded, found, epsilon=epsilon, notion=notion)
-    keep_plan(output, made.hash, overwrite)
-    write_plan(made, output)
-    console = err if output == "-" else out
     worst = max(found, key=lambda each: each.drift)
     facts: dict[str, Any] = {"wave": made.wave, "series": made.series, "drift_seen": worst.seen, "drift": worst.drift}
     facts |= {"alarm": any(each.alarm for each in found)}
     facts |= {"groups": [shown.group_summary(group) for group in made.groups]}
-    if as_json:
-        print_json({"plan": made.hash, "file": output} | facts, console)
+    if not to.put_plan(made, facts):
         return
     if made.block_column is None:
         shares, alone = [each.share for each in found[0].priors], made.asking()
-        shown.print_plan(console, alone, facts | guidance.costs(alone, shares, tally.n_reports).to_dict(), output)
+        costs = guidance.costs(alone, shares, tally.n_reports).to_dict()
+        shown.print_plan(to.console, alone, facts | costs, to.output)
     else:
-        console.print(f"Wrote {escape(output)}, plan {made.hash[:12]}; tacit audit explains it.", soft_wrap=True)
-    console.print(_next_sentence(loaded.wave, facts), soft_wrap=True)
-    for note in dict.fromkeys(note for each in found for note in each.notes):
-        err.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+        to.console.print(f"Wrote {cli.escape(to.output)}, plan {made.hash[:12]}; tacit audit explains it.")
+    to.console.print(_next_sentence(loaded.wave, facts))
+    cli.tell_notes((note for each in found for note in each.notes), cli.err)
 
 
-def _tell_again(plan: Any, output: str, overwrite: bool, as_json: bool) -> None:
+def _tell_again(plan: Any, to: cli.Target) -> None:
     """The next wave for the same people: written, and told."""
     from tacit.show import plans as shown
     from tacit.show.sentences import again_sentence
 
-    keep_plan(output, plan.hash, overwrite)
-    write_plan(plan, output)
-    told = err if output == "-" else out
     groups = [shown.group_summary(group) for group in plan.groups]
-    if as_json:
-        print_json(
-            {"plan": plan.hash, "file": output, "wave": plan.wave, "series": plan.series, "groups": groups}, told
-        )
+    if not to.put_plan(plan, {"wave": plan.wave, "series": plan.series, "groups": groups}):
         return
-    told.print(f"Wrote {escape(output)}, plan {plan.hash[:12]}, wave {plan.wave} for the same people.", soft_wrap=True)
-    told.print(again_sentence(plan), soft_wrap=True)
+    wrote = f"Wrote {cli.escape(to.output)}, plan {plan.hash[:12]}, wave {plan.wave} for the same people."
+    to.console.print(f"{wrote}\n{again_sentence(plan)}")
     if plan.follows is not None:
-        told.print(f"{len(groups):,} groups. Randomize with --person and --history, the reports of the wave before.")
+        followed = "Randomize with --person and --history, the reports of the wave before."
+        to.console.print(f"{len(groups):,} groups. {followed}")
 
 
 def _next_sentence(wave: int, facts: dict[str, Any]) -> str:

@@ -60,12 +60,12 @@ MAX_ALARMS = 4
 def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
     """Estimates with intervals, the largest first where there are many, and the prior check in words."""
     if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+        console.print(f"[bold]{escape(plan.question)}[/bold]")
     if not result.n_reports:
         console.print("There are no reports yet.")
         return
     reports = "1 report" if result.n_reports == 1 else f"{result.n_reports:,} reports"
-    console.print(f"{reports}, estimator {how_estimated(result)}", soft_wrap=True)
+    console.print(f"{reports}, estimator {how_estimated(result)}")
     shown = table("answer" if plan.task.counts_people else "", *estimate_headers(plan, result))
     rows = result.rows
     if len(rows) > MAX_ROWS:
@@ -74,10 +74,10 @@ def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
         shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
     console.print(shown)
     for note in _estimate_notes(plan, result, rows):
-        console.print(note, soft_wrap=True)
+        console.print(note)
     for sentence in prior_sentences(plan, result):
-        console.print(sentence, soft_wrap=True)
-    console.print(f"[dim]{forged(result)}[/dim]", soft_wrap=True)
+        console.print(sentence)
+    console.print(f"[dim]{forged(result)}[/dim]")
 
 
 def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[str]:
@@ -142,12 +142,12 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
         how = escape(how_estimated(next(iter(parts.values()))))
         said = f"{how}. Parts are estimated on their own and need not add up. {whom(next(iter(parts.values())).scope)}"
         few = few_parts(parts)
-        console.print(f"[dim]{said}{'' if few is None else ' ' + escape(few)}[/dim]", soft_wrap=True)
+        console.print(f"[dim]{said}{'' if few is None else ' ' + escape(few)}[/dim]")
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:
                 said = escape(f"{column} = {name}: {alarm(plan, part, check)}")
-                console.print(f"[yellow]{said}[/yellow]", soft_wrap=True)
+                console.print(f"[yellow]{said}[/yellow]")
 
 
 def prior_sentences(plan: Plan, result: Estimate) -> list[str]:
@@ -170,7 +170,7 @@ def print_differences(
 ) -> None:
     """A table and what it means; a sentence for a single difference."""
     if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+        console.print(f"[bold]{escape(plan.question)}[/bold]")
     ends = f"{found.level * 100:g}% interval"
     headers = [title, *compared_sides(plan, found), "points" if plan.task.counts_people else "difference", ends]
     shown = table(*headers, *(["ratio", ends] if ratio else []), "")
@@ -185,10 +185,10 @@ def print_differences(
     if len(found.rows) > len(rows):
         console.print(f"… the surest {len(rows)} of {len(found.rows):,}; all with --json or --csv.")
     if len(found.rows) == 1:
-        console.print(escape(difference_sentence(plan, found, found.rows[0])), soft_wrap=True)
+        console.print(escape(difference_sentence(plan, found, found.rows[0])))
     hint = [] if found.simultaneous or len(found.rows) == 1 else ["--simultaneous: intervals for all rows at once."]
     for note in (*difference_notes(plan, found), *hint, *notes):
-        console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+        console.print(f"[dim]{escape(note)}[/dim]")
 
 
 def print_trend(console: Console, plan: Plan, found: Trend, *, ratio: bool = False, notes: Sequence[str] = ()) -> None:
@@ -213,7 +213,7 @@ def print_regression(
 ) -> None:
     """Coefficients, what they are about, and what the columns mean for the promise."""
     if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+        console.print(f"[bold]{escape(plan.question)}[/bold]")
     clusters = "" if fit.n_clusters is None else f" in {fit.n_clusters:,} clusters"
     console.print(f"{fit.n_reports:,} reports{clusters}, {fit.model} regression of {escape(_outcome(plan, fit))}")
     ends = f"{fit.level * 100:g}% interval"
@@ -226,7 +226,7 @@ def print_regression(
     errors = "errors within clusters may depend on each other" if fit.n_clusters else "errors may be of any size"
     about = "Intervals are about the population that the reports stand for, sampling and randomizing included"
     for note in (f"{about}; {errors}.", *regression_notes(fit), *notes, *covariate_notes(levels)):
-        console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+        console.print(f"[dim]{escape(note)}[/dim]")
 
 
 def _outcome(plan: Plan, fit: Regression) -> str:
@@ -253,12 +253,12 @@ def print_compliance(
     """The share that did not follow, the test of it, and what that means for each answer."""
     if pooled is not None:
         console.print("[bold]All groups together[/bold]")
-        console.print(_verdict(pooled), soft_wrap=True)
-        console.print(f"[dim]{_POOLED}[/dim]\n", soft_wrap=True)
+        console.print(_verdict(pooled))
+        console.print(f"[dim]{_POOLED}[/dim]\n")
     for each in found:
         if each.group is not None:
             console.print(f"[bold]{escape(each.group)}[/bold]")
-        console.print(_verdict(each), soft_wrap=True)
+        console.print(_verdict(each))
         shown = table("answer", "none of them", "like the others", "all of them")
         for row in each.rows:
             name = escape(row_name(plan, row.value))
@@ -267,10 +267,9 @@ def print_compliance(
         if each.fit is not None and each.fit < _LEVEL:
             console.print(
                 f"[yellow]The model does not fit (p = {each.fit:.2g}): people who did not follow did something else, "
-                "or the arms are not alike.[/yellow]",
-                soft_wrap=True,
+                "or the arms are not alike.[/yellow]"
             )
-    console.print(f"[dim]{_assumptions(found[0], says)}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{_assumptions(found[0], says)}[/dim]")
 
 
 def expected_sentence(errors: Sequence[Mapping[str, Any]], respondents: int) -> str:
