@@ -286,22 +286,27 @@ class Collector:
         outcome = await self.writer.submit(redemption)
         return outcome, to_text(await signing)
 
+    async def alone(self, make: Callable[..., T], *words: Any) -> T:
+        """What a long computation returns, in a thread. One is made at a time: many who look share the work."""
+        async with self._estimating:
+            try:
+                return await asyncio.to_thread(make, *words)
+            except NotEstimableError as error:
+                raise Refusal(409, str(error)) from error
+
     async def results(
         self, name: str, estimator: Estimator | None, limit: int | None, everything: bool
     ) -> dict[str, Any]:
-        """Estimates as they are now, or as published. One is made at a time: many who look share the work."""
+        """Estimates as they are now, or as published."""
         survey = await self.survey(name)
         ready = await self._ready_for(survey)
-        async with self._estimating:
-            try:
-                allowed = await asyncio.to_thread(lambda: ready.estimators)
-                chosen = allowed[0] if estimator is None else estimator
-                facts = await asyncio.to_thread(
-                    self._results.facts, survey, ready.plan, ready.views, chosen, limit, everything
-                )
-            except NotEstimableError as error:
-                raise Refusal(409, str(error)) from error
-            return facts | {"estimators": allowed}
+
+        def make() -> dict[str, Any]:
+            chosen = estimator or ready.estimators[0]
+            facts = self._results.facts(survey, ready.plan, ready.views, chosen, limit, everything)
+            return facts | {"estimators": ready.estimators}
+
+        return await self.alone(make)
 
     async def public_page(
         self, name: str, estimator: Estimator | None, limit: int | None, make: PageMaker
@@ -338,17 +343,7 @@ class Collector:
         """What `make` estimates of one question of a survey's plan, one at a time as well."""
         ready = await self.ready(name)
         view = ready.view(question)
-        async with self._estimating:
-            try:
-                chosen = (await asyncio.to_thread(lambda: ready.estimators))[0] if estimator is None else estimator
-                return view, await asyncio.to_thread(make, ready.plan, view, chosen)
-            except NotEstimableError as error:
-                raise Refusal(409, str(error)) from error
-
-    async def alone(self, make: Callable[[], T]) -> T:
-        """What a long computation returns, in a thread; one is made at a time."""
-        async with self._estimating:
-            return await asyncio.to_thread(make)
+        return view, await self.alone(lambda: make(ready.plan, view, estimator or ready.estimators[0]))
 
     async def waves(self, name: str, may_read: Callable[[str], bool]) -> dict[int, list[tuple[str, AnyPlan]]]:
         """The surveys of a survey's series that may be read, with their plans, by wave."""
@@ -362,12 +357,14 @@ class Collector:
     async def crosstab(self, name: str, first: str, second: str) -> dict[str, Any]:
         """The table of two questions, from the reports as they are now."""
         ready = await self.ready(name)
-        async with self._estimating:
-            tally = await asyncio.to_thread(self.store.tally, name, ready.plan)
-            try:
-                return await asyncio.to_thread(crosstab_facts, ready.plan, tally, first, second)
-            except ValueError as error:
-                raise Refusal(422, str(error)) from error
+
+        def make() -> dict[str, Any]:
+            return crosstab_facts(ready.plan, self.store.tally(name, ready.plan), first, second)
+
+        try:
+            return await self.alone(make)
+        except ValueError as error:
+            raise Refusal(422, str(error)) from error
 
     async def tally(self, name: str, since: date | None, until: date | None) -> dict[str, Any]:
         """The tally of some days."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from tacit.disk import write_text
 from tacit.estimates import Estimate
 from tacit.plan import Plan
 from tacit.show.sentences import row_name
+
+#: What makes a spreadsheet take a cell for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def estimate_rows(
@@ -43,17 +47,30 @@ def estimate_rows(
 
 
 def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write them atomically; empty cells where a number is not known."""
+    """Write them atomically."""
+    write_text(path, csv_text(list(rows[0]), rows))
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """These columns of the rows as CSV; empty cells where a number is not known."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow({name: _cell(cell) for name, cell in row.items()})
-    write_text(path, text.getvalue())
+    writer.writerows({name: harmless(cell) for name, cell in row.items()} for row in rows)
+    return text.getvalue()
 
 
-def _cell(cell: Any) -> Any:
+def harmless(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: a text that would be one gets an apostrophe in front.
+
+    >>> harmless("=1+1"), harmless("-3.5"), harmless(-3.5), harmless("north - south"), harmless(math.inf)
+    ("'=1+1", '-3.5', -3.5, 'north - south', '')
+    """
     if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
         return ""
-    # A spreadsheet takes what begins so for a formula.
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
+    if not isinstance(cell, str) or not cell.lstrip(" ").startswith(_FORMULA):
+        return cell
+    with suppress(ValueError):
+        float(cell)
+        return cell
+    return f"'{cell}"

@@ -15,9 +15,9 @@ from tacit import Histogram, Prior
 from tacit.designs import repaired_response
 from tacit.estimates import estimate, trend
 from tacit.plan import Group, Plan
-from tacit.server.http.routes import harmless
 from tacit.server.results.breakdown import spans
 from tacit.server.storage.store import Submission, survey_id
+from tacit.show.spreadsheet import harmless
 from tacit.tally import Tally
 
 from support.service import FIRST_DAY, Client, Days, arc_plan, grouped_plan, key, plain_plan

@@ -38,7 +38,6 @@ from tacit.server.http.routes import (
     TEXT,
     Direct,
     Service,
-    csv_text,
     grant_of,
     published_to,
     reads_live,
@@ -46,10 +45,12 @@ from tacit.server.http.routes import (
 )
 from tacit.server.problems import Refusal, answer_with_problems
 from tacit.server.results import breakdown
+from tacit.server.results.results import NUMBERS
 from tacit.server.site import published as site
 from tacit.server.site import texts
 from tacit.server.storage import tokens
 from tacit.server.storage.store import Store
+from tacit.show.spreadsheet import csv_text
 
 #: Seconds between two looks for surveys whose last day is over, and for which a finding about the database's health
 #: stands.
@@ -218,16 +219,13 @@ def _results_page(facts: dict[str, Any]) -> site.Page:
     return site.Page(m.ResultFacts(**facts).model_dump_json().encode(), "application/json")
 
 
-_COLUMNS = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
-
-
 def _results_table(facts: dict[str, Any]) -> site.Page:
     several = [
         {"question": each["name"], "n_reports": each["n_reports"]} | row
         for each in facts["questions"]
         for row in each["rows"]
     ]
-    columns = ("question", "n_reports", *_COLUMNS) if several else _COLUMNS
+    columns = ("question", "n_reports", "name", *NUMBERS) if several else ("name", *NUMBERS)
     return site.Page(csv_text(columns, several or facts["rows"]).encode(), "text/csv; charset=utf-8")
 
 

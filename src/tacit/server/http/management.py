@@ -31,18 +31,11 @@ access = APIRouter(
 
 def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
     """The public facts about a survey."""
-    return {
-        "id": survey.id,
+    names = ("id", "group_question", "public_results", "publish_every", "invited", "opened", "ends", "closed")
+    return {name: getattr(survey, name) for name in names} | {
         "plan": ready.plan.hash,
         "question": ready.plan.title,
-        "group_question": survey.group_question,
         "open": survey.is_open(today),
-        "public_results": survey.public_results,
-        "publish_every": survey.publish_every,
-        "invited": survey.invited,
-        "opened": survey.opened,
-        "ends": survey.ends,
-        "closed": survey.closed,
         "credential_key": None if ready.credentials is None else ready.credentials.public,
         "wave": ready.plan.wave,
         "series": ready.plan.first_wave,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -17,6 +15,7 @@ from tacit.server.http.messages import SurveyId
 from tacit.server.problems import MEDIA_TYPE, Problem, Refusal
 from tacit.server.site.published import Page
 from tacit.server.storage.tokens import Grant
+from tacit.show.spreadsheet import csv_text
 
 
 async def collector(request: Request) -> Collector:
@@ -122,35 +121,8 @@ BEARER = Depends(HTTPBearer(auto_error=False, description="A token: the one that
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
-#: What makes a spreadsheet take a cell for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-
 
 def csv_response(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], file: str) -> Response:
     """Rows as a file to download."""
     headers = {"Content-Disposition": f'attachment; filename="{file}"'}
     return Response(csv_text(columns, rows), media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows as CSV."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
-
-
-def harmless(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: a text that would be one gets an apostrophe in front.
-
-    >>> harmless("=1+1"), harmless("-3.5"), harmless(-3.5), harmless("north - south")
-    ("'=1+1", '-3.5', -3.5, 'north - south')
-    """
-    if not isinstance(cell, str) or not cell.lstrip(" ").startswith(_FORMULA):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell

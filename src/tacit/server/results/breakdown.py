@@ -20,18 +20,16 @@ from tacit.estimates import (
     Estimator,
     NotEstimableError,
     QuestionView,
-    Row,
     cells_of,
     estimate,
     trend,
     views_of,
 )
 from tacit.plan import AnyPlan, Plan
-from tacit.server.collector import Collector
 from tacit.server.http import messages as m
 from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live, reads_live
 from tacit.server.problems import Refusal
-from tacit.server.results.results import LEVEL, name_of, rows
+from tacit.server.results.results import LEVEL, NUMBERS, name_of, numbers, rows
 from tacit.server.storage.store import Store
 from tacit.show.sentences import json_ready, whom
 from tacit.tally import Tally, merge_all
@@ -41,25 +39,16 @@ _MOST = 1_000_000
 #: The most answers that are offered to choose from.
 _MOST_VALUES = 1_000
 Step = Literal["day", "week", "month"]
-_NUMBERS = ("estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
 
 
-class Part(BaseModel):
+class Part(m.Row):
     """One group, or one stretch of time: its reports, and one estimated number."""
 
     group: str | None = None
     wave: int | None = Field(None, description="Of a survey that is repeated.")
     since: date | None = Field(None, description="First day of a stretch of time.")
     until: date | None = Field(None, description="Its last day.")
-    name: str = Field(description="The answer, or what is counted.")
     n_reports: int
-    estimate: float | None
-    standard_error: float | None
-    margin: float | None
-    low: float | None
-    high: float | None
-    prior: float
-    prior_share: float
 
 
 class GroupResults(BaseModel):
@@ -254,20 +243,16 @@ def _span(day: date, step: Step) -> tuple[date, date]:
 def part_rows(view: QuestionView, parts: Parts, value: str | None = None) -> list[dict[str, Any]]:
     """Every number of every part, or only those of one answer."""
     made = [
-        part | {"name": name, "n_reports": result.n_reports} | _numbers(row)
+        part | {"n_reports": result.n_reports} | numbers(view, row)
         for part, result in parts
         for row in result.rows
-        if value in (None, name := name_of(view, row))
+        if value in (None, name_of(view, row))
     ]
     cleaned: list[dict[str, Any]] = json_ready(made)
     return cleaned
 
 
-def _numbers(row: Row) -> dict[str, float]:
-    return {name: getattr(row, name) for name in _NUMBERS}
-
-
-def _compared(view: QuestionView, parts: Parts, value: str | None, estimator: str) -> Breakdown:
+def _compared(view: QuestionView, parts: Parts, estimator: str, value: str | None) -> Breakdown:
     """The parts side by side for one answer: the asked one, else the most frequent."""
     names = [name_of(view, row) for row in parts[0][1].rows] if parts else []
     if value is not None and value not in names and parts:
@@ -320,6 +305,8 @@ Asked = Annotated[
 ]
 By = Annotated[str | None, Query(max_length=1000, description="A public question, instead of the groups.")]
 FirstDays = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
+#: A question, its parts, and the estimator that was asked for.
+Found = tuple[QuestionView, Parts, str]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 router = APIRouter(
     prefix="/api/surveys",
@@ -330,58 +317,45 @@ router = APIRouter(
 
 
 async def _groups(
-    service: Collector, survey: str, question: str | None, by: str | None, estimator: Estimator | None
-) -> tuple[QuestionView, Parts]:
+    survey: m.SurveyId, service: Service, estimator: Estimated = None, question: Asked = None, by: By = None
+) -> Found:
     def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
         if by is not None:
             return by_public(plan, view, service.store.tallies_by_cell(survey, plan), by, chosen)
         return by_group(view, service.store.tally(survey, plan), chosen)
 
-    return await service.estimated(survey, question, estimator, make)
+    return (*await service.estimated(survey, question, estimator, make), estimator or "")
 
 
-async def _trend(
-    service: Collector,
-    survey: str,
-    question: str | None,
-    estimator: Estimator | None,
-    step: Step,
-    waves: Sequence[date] | None,
-) -> tuple[QuestionView, Parts]:
+async def _stretches(
+    survey: m.SurveyId,
+    service: Service,
+    estimator: Estimated = None,
+    step: Stepped = "day",
+    waves: FirstDays = None,
+    question: Asked = None,
+) -> Found:
     def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
         asked = spans(service.store.totals(survey), step, waves or ())
         return by_time(plan, view, service.store, survey, chosen, asked)
 
-    return await service.estimated(survey, question, estimator, make)
+    return (*await service.estimated(survey, question, estimator, make), estimator or "")
 
 
 @router.get("/{survey}/results/groups")
-async def compare_groups(
-    survey: m.SurveyId,
-    service: Service,
-    estimator: Estimated = None,
-    value: Value = None,
-    question: Asked = None,
-    by: By = None,
-) -> Breakdown:
+async def compare_groups(found: Annotated[Found, Depends(_groups)], value: Value = None) -> Breakdown:
     """One number for every group that sent something."""
-    view, parts = await _groups(service, survey, question, by, estimator)
-    return _compared(view, parts, value, estimator or "")
+    return _compared(*found, value)
 
 
 @router.get("/{survey}/results/groups.csv", responses=_CSV, response_class=Response)
 async def download_groups(
-    survey: m.SurveyId,
-    service: Service,
-    estimator: Estimated = None,
-    group: OneGroup = None,
-    question: Asked = None,
-    by: By = None,
+    survey: m.SurveyId, found: Annotated[Found, Depends(_groups)], group: OneGroup = None
 ) -> Response:
     """All numbers of all groups, or of one, as CSV."""
-    view, parts = await _groups(service, survey, question, by, estimator)
+    view, parts, _ = found
     wanted = [part for part in parts if group in (None, part[0]["group"])]
-    return csv_response(("group", "name", "n_reports", *_NUMBERS), part_rows(view, wanted), f"{survey}-groups.csv")
+    return csv_response(("group", "name", "n_reports", *NUMBERS), part_rows(view, wanted), f"{survey}-groups.csv")
 
 
 @router.get("/{survey}/results/group")
@@ -422,32 +396,16 @@ async def show_crosstab(
 
 
 @router.get("/{survey}/results/trend")
-async def show_trend(
-    survey: m.SurveyId,
-    service: Service,
-    estimator: Estimated = None,
-    value: Value = None,
-    step: Stepped = "day",
-    waves: FirstDays = None,
-    question: Asked = None,
-) -> Breakdown:
+async def show_trend(found: Annotated[Found, Depends(_stretches)], value: Value = None) -> Breakdown:
     """One number for every day, week, month or wave, each from its own reports alone."""
-    view, parts = await _trend(service, survey, question, estimator, step, waves)
-    return _compared(view, parts, value, estimator or "")
+    return _compared(*found, value)
 
 
 @router.get("/{survey}/results/trend.csv", responses=_CSV, response_class=Response)
-async def download_trend(
-    survey: m.SurveyId,
-    service: Service,
-    estimator: Estimated = None,
-    step: Stepped = "day",
-    waves: FirstDays = None,
-    question: Asked = None,
-) -> Response:
+async def download_trend(survey: m.SurveyId, found: Annotated[Found, Depends(_stretches)]) -> Response:
     """All numbers of every stretch of time as CSV."""
-    view, parts = await _trend(service, survey, question, estimator, step, waves)
-    columns = ("since", "until", "name", "n_reports", *_NUMBERS)
+    view, parts, _ = found
+    columns = ("since", "until", "name", "n_reports", *NUMBERS)
     return csv_response(columns, part_rows(view, parts), f"{survey}-trend.csv")
 
 
@@ -464,7 +422,7 @@ async def show_waves(
         view, parts, changes = await service.alone(lambda: by_wave(service.store, waves, survey, question))
     except (NotEstimableError, ValueError) as error:
         raise Refusal(409, str(error)) from error
-    told = _compared(view, parts, value, "")
+    told = _compared(view, parts, "", value)
     asked = {row.value for _, each in parts for row in each.rows if name_of(view, row) == told.name}
     rows = [] if changes is None else [row for row in changes.rows if row.value in asked]
     numbers = [

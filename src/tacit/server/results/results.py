@@ -45,6 +45,8 @@ from tacit.show.sentences import (
 from tacit.tally import Tally
 
 LEVEL = 0.95
+#: What is told of each estimated number.
+NUMBERS = ("estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
 #: How many tallies of a day, estimates of a question, and days of histories are remembered.
 _TALLIES, _ESTIMATES, _DAYS = 256, 64, 100_000
 #: The most rows that are estimated for a history, and the fewest days that it has all the same.
@@ -287,12 +289,14 @@ def name_of(view: QuestionView, row: Row) -> str:
     return "mean" if view.question.task == "mean" else row_name(view.plan, row.value)
 
 
+def numbers(view: QuestionView, row: Row) -> dict[str, Any]:
+    """A row's name and numbers."""
+    return {"name": name_of(view, row)} | {name: getattr(row, name) for name in NUMBERS}
+
+
 def rows(view: QuestionView, result: Estimate, limit: int | None = None) -> list[dict[str, Any]]:
     """The estimates with what the prior alone expects; the largest if there are more than `limit`."""
-    names = ("estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
-    made: list[dict[str, Any]] = [
-        {"name": name_of(view, row)} | {name: getattr(row, name) for name in names} for row in result.rows
-    ]
+    made = [numbers(view, row) for row in result.rows]
     if limit is not None and len(made) > limit:
         made = sorted(made, key=lambda row: -row["estimate"] if math.isfinite(row["estimate"]) else math.inf)[:limit]
     cleaned: list[dict[str, Any]] = json_ready(made)

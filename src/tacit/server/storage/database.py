@@ -234,7 +234,7 @@ def _is_empty(connection: sa.Connection) -> bool:
 
 def _create(connection: sa.Connection) -> str:
     """All tables, and a new random name."""
-    # Without Alembic, whose import takes longer than all of this. Its baseline creates the same, which a test compares.
+    # Without Alembic, whose import takes longer than all of this.
     schema.metadata.create_all(connection, checkfirst=False)
     connection.execute(sa.insert(schema.alembic_version), {"version_num": schema.REVISION})
     name = secret_bytes(8).hex()

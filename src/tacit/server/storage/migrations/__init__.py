@@ -1,4 +1,4 @@
-"""The tables' revisions, by Alembic: `versions` has a file for each, and the first creates all tables."""
+"""The tables' revisions, by Alembic: `versions` has a file for each. New databases are made from `schema.py`."""
 
 from __future__ import annotations
 
