@@ -19,10 +19,10 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, Unpack
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from tacit.designs.prior_file import GroupPrior, read_priors, recoding_lines, st
 from tacit.disk import TextTable, write_text
 from tacit.exact import Floats
 from tacit.files.columns import InputError, check_columns
-from tacit.microdata.records import MOST_VALUES, People, Weights, columns_of, listed, together
+from tacit.microdata.records import MOST_VALUES, People, Raw, Weights, listed, together
 from tacit.plan import CROSSED, Recoding, number_in
 from tacit.prior import clean_name
 
@@ -43,33 +43,53 @@ _ROUNDS, _CLOSE = 50, 1e-4
 
 
 @dataclass(frozen=True)
-class PriorTable:
+class _Table:
+    """What was counted: `n_counted` of `n_rows` rows, `left_out` says why the others are not. `recoding` says how raw
+    cells became answers and groups; the file begins with it.
+    """
+
+    n_rows: int
+    n_counted: int
+    left_out: Mapping[str, int]
+    notes: tuple[str, ...]
+    recoding: Recoding | None
+
+    def _rows(self) -> Iterator[tuple[str | None, list[str]]]:
+        """The file's rows, each with its group; first the names of its columns, for any group."""
+        raise NotImplementedError
+
+    def to_csv(self) -> str:
+        """The file that `tacit plan` reads, with a column `group` where groups have names."""
+        text = io.StringIO()
+        text.write("" if self.recoding is None else recoding_lines(self.recoding))
+        (_, header), *rows = self._rows()
+        grouped = rows[0][0] is not None
+        named = [("group", header), *rows] if grouped else [(None, header), *rows]
+        csv.writer(text, lineterminator="\n").writerows([group, *row] if grouped else row for group, row in named)
+        return text.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, atomically."""
+        write_text(path, self.to_csv())
+
+
+@dataclass(frozen=True)
+class PriorTable(_Table):
     """Priors as a prior file has them: how often each value comes in each group, and what was done to get there.
 
-    `n_counted` of `n_rows` rows are in it, `left_out` says why the others are not. With weights, `shares` are the
-    groups' parts of all people. `recoding` says how raw cells became these answers and groups; the file begins with it.
+    With weights, `shares` are the groups' parts of all people.
     """
 
     values: tuple[str, ...]
     groups: Mapping[str | None, tuple[float, ...]]
     shares: Mapping[str | None, float] | None
-    n_rows: int
-    n_counted: int
-    left_out: Mapping[str, int]
-    notes: tuple[str, ...]
-    recoding: Recoding | None = None
 
-    def to_csv(self) -> str:
-        """The prior file."""
-        rows = [["value", "count"] if self.shares is None else ["value", "count", "share"]]
+    def _rows(self) -> Iterator[tuple[str | None, list[str]]]:
+        yield None, ["value", "count", *([] if self.shares is None else ["share"])]
         for name, counts in self.groups.items():
             share = [] if self.shares is None else [f"{self.shares[name]:.9f}"]
-            rows += [[value, count, *share] for value, count in zip(self.values, _written(counts), strict=True)]
-        return _csv(self.recoding, rows, [name for name in self.groups for _ in self.values])
-
-    def save(self, path: str | Path) -> None:
-        """Write the prior file, atomically."""
-        write_text(path, self.to_csv())
+            for value, count in zip(self.values, _written(counts), strict=True):
+                yield name, [value, count, *share]
 
     def priors(self, **options: Any) -> list[GroupPrior]:
         """What `read_priors` reads from the file, for `make_plan`; it has the options."""
@@ -80,39 +100,34 @@ def priors_from(
     data: Any,
     column: str,
     *,
-    group: str | Sequence[str] = (),
-    weight: str | None = None,
     values: Sequence[str] | None = None,
-    map: Mapping[str, Any] | None = None,
     bins: str | Mapping[str, str] | None = None,
     means: bool = False,
-    missing: Collection[str] | Mapping[str, Collection[str]] = (),
-    missing_as: str | None = None,
-    leave_out: Collection[str] = (),
     rare: int = 0,
     least: int = LEAST,
-    sheet: str | None = None,
-    separator: str | None = None,
+    **raw: Unpack[Raw],
 ) -> PriorTable:
     """Count the answers in a column of microdata, group by group.
 
     Args:
         data: a file (CSV with any separator, Parquet, xlsx, JSON lines, Arrow), a data frame or an Arrow table.
         column: the column with the answers.
-        group: columns with the groups; several make crossed groups, named `north / old`.
-        weight: a column with survey weights; people then count as their effective number.
         values: the possible answers, in order, where others are mistakes; else those that are found, numbers by size,
             others in the order of the map and of the data.
-        map: other names for answers, `{"Y": "yes"}`, or for groups, `{"sex": {"1": "female"}}`; bins have names, too.
         bins: edges such as `"0,18,65,inf"`, or a number of bins, for answers; `{"age": "18,65,inf"}` for any column.
         means: bins are named by the mean of their answers, for sums with `between`.
-        missing: texts that mean that there is no answer, beside empty cells; `{"age": ["999"]}` for any column.
-        missing_as: counts missing answers as an answer of this name; else their rows are left out.
-        leave_out: answers that are not counted.
         rare: answers of fewer people are put together as `other`.
         least: groups of fewer records borrow from what their columns predict; they keep their own number of records.
-        sheet: which sheet of a workbook; else the first.
-        separator: between the cells of a CSV file; else it is found.
+        raw: how the data are read.
+            `group`: columns with the groups; several make crossed groups, named `north / old`.
+            `weight`: a column with survey weights; people then count as their effective number.
+            `map`: other names for answers, `{"Y": "yes"}`, or for groups, `{"sex": {"1": "female"}}`; bins have names,
+            too.
+            `missing`: texts that mean that there is no answer, beside empty cells; `{"age": ["999"]}` for any column.
+            `missing_as`: counts missing answers as an answer of this name; else their rows are left out.
+            `leave_out`: answers that are not counted.
+            `sheet`: which sheet of a workbook; else the first.
+            `separator`: between the cells of a CSV file; else it is found.
 
     Returns:
         The priors with their counts and the recoding, notes on what was left out or borrowed, and `save` for a prior
@@ -122,19 +137,16 @@ def priors_from(
     >>> table.values, table.groups, table.left_out
     (('yes', 'no'), {None: (1.0, 2.0)}, {'no answer': 1})
     """
-    groups = (group,) if isinstance(group, str) else tuple(group)
-    columns = columns_of([column], groups, weight, map or {}, missing, missing_as, leave_out)
     edges = {column: bins} if isinstance(bins, str) else dict(bins or {})
     if means and column not in edges:
         raise InputError("Means are those of bins: give bins of the answers, too.")
-    people = People.counted(data, columns, 1, weight, sheet, separator)
+    people = People.counted(data, [column], raw)
     people.put_all_in_bins(edges, means)
     names = [clean_name(each) for each in values or ()]
     people.merge_rare(rare, names)
     domain = people.domain(names)
     counts, shares = _counts(people, domain, least)
-    facts = people.n_rows, people.n_counted, dict(people.left_out), tuple(people.notes)
-    table = PriorTable(domain, counts, shares, *facts, people.recoding)
+    table = PriorTable(*people.facts, domain, counts, shares)
     table.priors()
     return table
 
@@ -181,7 +193,7 @@ def counts_from(
         if all(2 * mine == together for mine, together in zip(counts, everybody, strict=True)):
             raise InputError(f"{name}: {of_group!r} is the sum of the other lines. Leave it out: it counts all twice.")
     n = round(sum(everybody))
-    made = PriorTable(tuple(clean_name(each) for each in values), found, None, n, n, {}, ())
+    made = PriorTable(n, n, {}, (), None, tuple(clean_name(each) for each in values), found, None)
     made.priors()
     return made
 
@@ -198,86 +210,52 @@ def _count(cell: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class JointTable:
-    """Joint counts of the answers to several questions: a row for each combination that was seen, in each group.
-
-    `recoding` says how raw cells became these answers and groups.
-    """
+class JointTable(_Table):
+    """Joint counts of the answers to several questions: a row for each combination that was seen, in each group."""
 
     columns: tuple[str, ...]
     groups: Mapping[str | None, Mapping[tuple[str, ...], float]]
-    n_rows: int
-    n_counted: int
-    left_out: Mapping[str, int]
-    notes: tuple[str, ...]
-    recoding: Recoding
 
-    def to_csv(self) -> str:
-        """The file of joint counts that `tacit plan --questions` reads."""
-        rows = [[*self.columns, "count"]]
-        for counts in self.groups.values():
-            rows += [[*key, count] for key, count in zip(counts, _written(list(counts.values())), strict=True)]
-        return _csv(self.recoding, rows, [name for name, counts in self.groups.items() for _ in counts])
-
-    def save(self, path: str | Path) -> None:
-        """Write the file, atomically."""
-        write_text(path, self.to_csv())
+    def _rows(self) -> Iterator[tuple[str | None, list[str]]]:
+        yield None, [*self.columns, "count"]
+        for name, counts in self.groups.items():
+            for key, count in zip(counts, _written(list(counts.values())), strict=True):
+                yield name, [*key, count]
 
 
 def joint_from(
     data: Any,
     columns: Sequence[str],
     *,
-    group: str | Sequence[str] = (),
-    weight: str | None = None,
-    map: Mapping[str, Any] | None = None,
     bins: Mapping[str, str] | None = None,
-    missing: Collection[str] | Mapping[str, Collection[str]] = (),
-    missing_as: str | None = None,
-    leave_out: Collection[str] = (),
-    sheet: str | None = None,
-    separator: str | None = None,
+    **raw: Unpack[Raw],
 ) -> JointTable:
     """Count the combinations of answers in several columns of microdata, group by group.
 
     A person who lacks one of the answers is left out.
 
-    The parameters `data`, `group`, `weight`, `map`, `bins`, `missing`, `missing_as`, `leave_out`, `sheet` and
-    `separator` are as of `priors_from`; those about answers are for all `columns` of answers, or by column.
+    The parameters `data`, `bins` and `raw` are as of `priors_from`; those about answers are for all `columns` of
+    answers, or by column.
 
     >>> joint_from({"a": ["Y", "N", "N", "Y"], "b": ["1", "2", "2", None]}, ["a", "b"]).groups
     {None: {('Y', '1'): 1.0, ('N', '2'): 2.0}}
     """
-    groups = (group,) if isinstance(group, str) else tuple(group)
     if len(columns) < 2:
         raise InputError("Joint counts are of two columns of answers or more.")
     for name in columns:
         if name in ("group", "count", "probability"):
             raise InputError(f"A question cannot be called '{name}': the file of joint counts has such a column.")
-    made = columns_of(columns, groups, weight, map or {}, missing, missing_as, leave_out)
-    people = People.counted(data, made, len(columns), weight, sheet, separator)
+    people = People.counted(data, columns, raw)
     people.put_all_in_bins(bins or {}, means=False)
     found: dict[str | None, dict[tuple[str, ...], Weights]] = {}
     for whole in people.in_order():
-        of = CROSSED.join(whole[len(columns) :]) if groups else None
+        of = CROSSED.join(whole[len(columns) :]) or None
         found.setdefault(of, {})[whole[: len(columns)]] = people.kept[whole]
     counted: dict[str | None, dict[tuple[str, ...], float]] = {}
     for of, part in found.items():
         everybody = together(part.values())
         counted[of] = {key: each.weight / everybody.weight * everybody.records for key, each in part.items()}
-    facts = people.n_rows, people.n_counted, dict(people.left_out), tuple(people.notes)
-    return JointTable(tuple(columns), counted, *facts, people.recoding)
-
-
-def _csv(recoding: Recoding | None, rows: Sequence[list[str]], groups: Sequence[str | None]) -> str:
-    """A file of a recoding, and rows, the first of which names the columns; each other one after its group's name."""
-    text = io.StringIO()
-    text.write("" if recoding is None else recoding_lines(recoding))
-    named = (
-        rows if None in groups else [[str(group), *row] for group, row in zip(["group", *groups], rows, strict=True)]
-    )
-    csv.writer(text, lineterminator="\n").writerows(named)
-    return text.getvalue()
+    return JointTable(*people.facts, tuple(columns), counted)
 
 
 def _written(counts: Sequence[float]) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -21,26 +21,36 @@ MOST_ROWS = 1_000_000
 
 
 @dataclass
-class Cell:
-    """Rows that are equal: their cells as they are written, None where nothing is; how many, and the sums of their
-    weights and squared weights. `n_unweighted` of them have no weight.
-    """
+class Weights:
+    """How many people, `n_unweighted` of whom have no weight, the sum of their weights and that of the squares."""
 
-    texts: tuple[str | None, ...]
     n: int = 0
-    n_unweighted: int = 0
     weight: float = 0.0
     squares: float = 0.0
+    n_unweighted: int = 0
+
+    def add(self, n: int, weight: float, squares: float, n_unweighted: int = 0) -> None:
+        self.n, self.weight, self.squares = self.n + n, self.weight + weight, self.squares + squares
+        self.n_unweighted += n_unweighted
+
+    @property
+    def records(self) -> float:
+        """Kish: (Σw)²/Σw²; without weights the people themselves."""
+        return self.weight**2 / self.squares if self.squares else 0.0
+
+
+#: The cells of a row as they are written, None where nothing is.
+Texts = tuple[str | None, ...]
 
 
 def read_cells(
-    data: Any, columns: Sequence[str], weight: str | None, sheet: str | None = None, separator: str | None = None
-) -> tuple[list[Cell], tuple[str, ...]]:
-    """The different rows of some columns, in the order in which they come first, with how often each comes; notes."""
+    data: Any, columns: Sequence[str], weight: str | None, sheet: str | None, separator: str | None
+) -> tuple[dict[Texts, Weights], tuple[str, ...]]:
+    """The different rows of some columns, in the order in which they come first, with the people in them; notes."""
     wanted = dict.fromkeys(columns, "group") | {columns[0]: "column"}
     wanted |= {weight: "weight"} if weight is not None else {}
     name = str(data) if isinstance(data, str | Path) else "The table"
-    found: dict[tuple[str | None, ...], Cell] = {}
+    found: dict[Texts, Weights] = {}
     keys = [f"k{place}" for place in range(len(columns))]
     with reading(data, wanted, optional=(STAMP,), sheet=sheet, separator=separator) as source:
         for table in source.tables():
@@ -57,14 +67,12 @@ def read_cells(
             for *key, n, bad, total, squares in zip(
                 *(counted[name].to_pylist() for name in (*keys, "count_all", "bad_sum", "w_sum", "s_sum")), strict=True
             ):
-                cell = found.setdefault(tuple(key), Cell(tuple(key)))
-                cell.n, cell.n_unweighted = cell.n + n, cell.n_unweighted + bad
-                cell.weight, cell.squares = cell.weight + total, cell.squares + squares
+                found.setdefault(tuple(key), Weights()).add(n, total, squares, bad)
             if len(found) > MOST_ROWS:
                 raise InputError(f"{name} has more than {MOST_ROWS:,} different rows of answers and groups.")
     if source.malformed:
         raise InputError(f"{name} has rows with more or fewer cells than its first line. Correct them.")
-    return list(found.values()), source.notes
+    return found, source.notes
 
 
 def _refuse_reports(table: pa.Table, name: str) -> None:
@@ -168,35 +176,41 @@ def numbers_among(answers: Sequence[tuple[str, float]]) -> tuple[dict[float, flo
     return numbers, int(others)
 
 
-def columns_of(
-    answers: Sequence[str],
-    groups: Sequence[str],
-    weight: str | None,
-    given: Mapping[str, Any],
-    missing: Collection[str] | Mapping[str, Collection[str]],
-    missing_as: str | None,
-    leave_out: Collection[str],
-) -> list[RecodedColumn]:
+class Raw(TypedDict, total=False):
+    """How raw data are read, see `priors_from`."""
+
+    group: str | Sequence[str]
+    weight: str | None
+    map: Mapping[str, Any]
+    missing: Collection[str] | Mapping[str, Collection[str]]
+    missing_as: str | None
+    leave_out: Collection[str]
+    sheet: str | None
+    separator: str | None
+
+
+def _columns_of(answers: Sequence[str], groups: Sequence[str], raw: Raw) -> list[RecodedColumn]:
     """How each column is read, first those of answers; what names no column is for all answers."""
     every = [*answers, *groups]
-    if len(set(every)) < len(every) or weight in every:
+    given, missing, missing_as = raw.get("map") or {}, raw.get("missing", ()), raw.get("missing_as")
+    if len(set(every)) < len(every) or raw.get("weight") in every:
         raise InputError("The columns of answers, groups and weights must differ.")
     plain = {old: new for old, new in given.items() if isinstance(new, str)}
     nested = {column: own for column, own in given.items() if not isinstance(own, str)}
     codes: Mapping[str, Collection[str]] = missing if isinstance(missing, Mapping) else dict.fromkeys(answers, missing)
     for what, named in (("map", nested), ("missing", codes)):
         _known(named, every, what)
-    made = []
-    for column in every:
+
+    def read(column: str) -> RecodedColumn:
         is_answer = column in answers
         renamed = (plain if is_answer else {}) | dict(nested.get(column, {}))
-        each = RecodedColumn(
+        return RecodedColumn(
             column=column, map={clean_name(old): clean_name(new) for old, new in renamed.items()},
-            missing=_clean(codes.get(column, ())), leave_out=_clean(leave_out if is_answer else ()),
+            missing=_clean(codes.get(column, ())), leave_out=_clean(raw.get("leave_out", ()) if is_answer else ()),
             missing_as=clean_name(missing_as) if is_answer and missing_as is not None else None,
         )  # fmt: skip
-        made.append(each)
-    return made
+
+    return list(map(read, every))
 
 
 def _clean(names: Collection[str]) -> tuple[str, ...]:
@@ -218,30 +232,13 @@ _SHOWN = 5
 
 
 @dataclass
-class Weights:
-    """How many people, the sum of their weights and that of the squares."""
-
-    n: int = 0
-    weight: float = 0.0
-    squares: float = 0.0
-
-    def add(self, n: int, weight: float, squares: float) -> None:
-        self.n, self.weight, self.squares = self.n + n, self.weight + weight, self.squares + squares
-
-    @property
-    def records(self) -> float:
-        """Kish: (Σw)²/Σw²; without weights the people themselves."""
-        return self.weight**2 / self.squares if self.squares else 0.0
-
-
-@dataclass
 class People:
     """Rows on their way: answers and groups with how many people they stand for, in the order of the data.
 
     The first `n_answers` of the `columns` hold answers.
     """
 
-    cells: Sequence[Cell]
+    cells: Mapping[Texts, Weights]
     columns: list[RecodedColumn]
     n_answers: int
     weighted: bool
@@ -250,39 +247,37 @@ class People:
     left_out: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def counted(
-        cls,
-        data: Any,
-        columns: list[RecodedColumn],
-        n_answers: int,
-        weight: str | None,
-        sheet: str | None,
-        separator: str | None,
-    ) -> People:
+    def counted(cls, data: Any, answers: Sequence[str], raw: Raw) -> People:
         """Read, and recode as far as no bins are needed."""
-        cells, notes = read_cells(data, [each.column for each in columns], weight, sheet, separator)
-        people = cls(cells, columns, n_answers, weight is not None, list(notes))
+        group, weight = raw.get("group", ()), raw.get("weight")
+        columns = _columns_of(answers, (group,) if isinstance(group, str) else tuple(group), raw)
+        names = [each.column for each in columns]
+        cells, notes = read_cells(data, names, weight, raw.get("sheet"), raw.get("separator"))
+        people = cls(cells, columns, len(answers), weight is not None, list(notes))
         people.recode()
         return people
 
     @property
     def n_rows(self) -> int:
-        return sum(cell.n for cell in self.cells)
+        return sum(cell.n for cell in self.cells.values())
 
     @property
     def n_counted(self) -> int:
         return sum(each.n for each in self.kept.values())
 
     @property
-    def recoding(self) -> Recoding:
-        """What a plan needs to read raw data as these were."""
-        return Recoding(tuple(self.columns[: self.n_answers]), tuple(self.columns[self.n_answers :]))
+    def facts(self) -> tuple[int, int, dict[str, int], tuple[str, ...], Recoding]:
+        """How many rows there are and how many are counted, why others are not, notes, and what a plan needs to read
+        raw data as these were.
+        """
+        recoding = Recoding(tuple(self.columns[: self.n_answers]), tuple(self.columns[self.n_answers :]))
+        return self.n_rows, self.n_counted, dict(self.left_out), tuple(self.notes), recoding
 
     def recode(self) -> None:
         """Cells to answers and names of groups; rows without them are left out, and said."""
         stated = [replace(column, leave_out=()) for column in self.columns]
-        for cell in self.cells:
-            key = [column.read(text) for column, text in zip(stated, cell.texts, strict=True)]
+        for texts, cell in self.cells.items():
+            key = [column.read(text) for column, text in zip(stated, texts, strict=True)]
             if None in key[: self.n_answers]:
                 self._leave_out("no answer", cell.n)
             elif any(name in column.leave_out for name, column in zip(key, self.columns, strict=True)):
@@ -314,8 +309,8 @@ class People:
                 self.notes.append(f"{n:,} {'row is' if n == 1 else 'rows are'} not counted: {reason}")
         renamed = sum(
             cell.n
-            for cell in self.cells
-            if any(clean_name(text or "") in column.map for text, column in zip(cell.texts, answers, strict=False))
+            for texts, cell in self.cells.items()
+            if any(clean_name(text or "") in column.map for text, column in zip(texts, answers, strict=False))
         )
         if renamed:
             self.notes.append(f"{renamed:,} rows are counted under another answer, as --map says")
@@ -323,7 +318,7 @@ class People:
     def _note_unseen(self, places: Sequence[int], where: str) -> None:
         """Codes of some columns that are in none of their cells: probably typing errors."""
         columns = [self.columns[place] for place in places]
-        seen = {clean_name(cell.texts[place] or "") for cell in self.cells for place in places}
+        seen = {clean_name(texts[place] or "") for texts in self.cells for place in places}
         seen |= {name for column in columns for name in column.map.values()}
         seen |= {text.rstrip("0").removesuffix(".") for text in seen if "." in text}
         for option in ("map", "missing", "leave_out"):
