@@ -171,7 +171,7 @@ def test_rounds_say_which_categories_stand_alone():
     fewer = Tally(PLAN.hash, {name: kept for name, kept in TALLY.groups.items() if name != "south / old"})
     found = difference(PLAN, TALLY, before=fewer, by="group")
     assert [(row.part, row.other) for row in found.rows[:2]] == [("everybody", "before"), ("north / old", "before")]
-    assert "not compared: south / old" in found.notes[1]
+    assert "not compared: 'south / old'" in found.notes[1]
 
 
 def test_columns_that_nobody_asks_for_change_nothing():

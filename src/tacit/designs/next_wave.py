@@ -51,7 +51,7 @@ from tacit.estimates import Cell, NotEstimableError, cells_of, estimate, moments
 from tacit.exact import Floats, Integers, Number, rational
 from tacit.mechanism.repeated import Transition
 from tacit.plan import AnyPlan, Group, Plan
-from tacit.prior import Ball, Box, Prior, PriorSet
+from tacit.prior import Ball, Box, Prior, PriorSet, listed
 from tacit.tally import Tally
 from tacit.task import Histogram, Matrix, Task
 
@@ -250,8 +250,7 @@ def _wave(
     checks = () if any(group.without_prior for group in plan.groups) else estimate(plan, cells).prior_check
     told = [_FIRST_WAVE] if plan.wave == 1 else []
     if silent := [str(name) for name, count in counts.items() if not count]:
-        more = ", …" if len(silent) > 8 else ""
-        told.append(f"Groups without reports keep their prior: {', '.join(silent[:8])}{more}.")
+        told.append(f"Groups without reports keep their prior: {listed(silent)}.")
     alarm = any(check.contradicted for check in checks)
     return NextWave(priors=priors, seen=seen, drift=limits.drift(seen), alarm=alarm, notes=(*told, *notes))
 

@@ -25,7 +25,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from tacit.designs._design import one_thread
-from tacit.designs.closed_forms import optimal_binary
+from tacit.designs._methods import optimal_binary
 from tacit.designs.planning import make_plan, uninterrupted_design
 from tacit.designs.prior_file import GroupPrior
 from tacit.disk import TextTable

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from tacit.disk import Row, TextTable, text_of
 from tacit.exact import Floats, Number, rational
 from tacit.plan import Plan, Recoding, number_in
-from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, nearest, numbers_if_all
+from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, listed, nearest, numbers_if_all
 
 #: A value never observed counts as this part of a record, or has this probability where there are no counts.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
@@ -21,7 +21,6 @@ UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
 LARGEST_ROUNDING = Fraction(1, 50)
 #: ln of the smallest and the largest strength of smoothing, in records.
 _STRENGTHS = (-7.0, 16.0)
-_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +263,7 @@ def _group(table: _Table, name: str | None, rows: Sequence[Row]) -> _Group:
                 facts[key] = stated.pop()
     lacking = [value for value in table.named.values() if value not in weights]
     if lacking:
-        notes.append(f"{_of(name)} has no row for {_names(lacking)}")
+        notes.append(f"{_of(name)} has no row for {listed(lacking)}")
     ordered = {value: weights.get(value, Fraction(0)) for value in table.named.values()}
     return _Group(name, ordered, facts, table.counts, sum(weights.values(), Fraction(0)), tuple(notes))
 
@@ -320,9 +319,9 @@ def _floored(group: _Group, floor: Fraction | None, impossible: Collection[Value
         raise ValueError(f"The 'floor' must lie between 0 and 1. Got {float(floor):g} instead.")
     wrong = [value for value in impossible if group.weights[value] > 0]
     if wrong:
-        raise ValueError(f"{_of(group.name)} has people who answered {_names(wrong)}, so that is not impossible.")
+        raise ValueError(f"{_of(group.name)} has people who answered {listed(wrong)}, so that is not impossible.")
     unseen = [value for value, weight in group.weights.items() if not weight and value not in impossible]
-    notes = [f"{_names(impossible)} is impossible in {_of(group.name)}, as stated"] if impossible else []
+    notes = [f"{listed(impossible)} is impossible in {_of(group.name)}, as stated"] if impossible else []
     if not unseen or floor == 0:
         return Prior.of(group.weights), notes
     if floor is not None:
@@ -333,7 +332,7 @@ def _floored(group: _Group, floor: Fraction | None, impossible: Collection[Value
         weight = UNSEEN_RECORDS if group.counted else UNSEEN_SHARE
     prior = Prior.of({**group.weights, **dict.fromkeys(unseen, weight)})
     share = float(prior.probability(unseen[0]))
-    notes.append(f"{_names(unseen)} was never seen in {_of(group.name)} and counts as {share:.2g} (see --floor)")
+    notes.append(f"{listed(unseen)} was never seen in {_of(group.name)} and counts as {share:.2g} (see --floor)")
     return prior, notes
 
 
@@ -471,11 +470,6 @@ def _toml(part: Any, field: str) -> str:
 
 def _of(name: str | None) -> str:
     return "the prior" if name is None else f"group {name!r}"
-
-
-def _names(values: Collection[Value]) -> str:
-    shown = [repr(value) for value in list(values)[:_SHOWN]]
-    return ", ".join(shown) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")
 
 
 def read_values(path: str | Path) -> list[GroupPrior]:

@@ -34,7 +34,7 @@ from tacit.estimates._totals import can_assist
 from tacit.estimates._totals import found as found_total
 from tacit.exact import Floats
 from tacit.plan import Plan
-from tacit.prior import Prior, Value
+from tacit.prior import Prior, Value, listed
 from tacit.tally import Tally
 
 
@@ -217,7 +217,7 @@ def _rounds(now: Sequence[Part], past: Sequence[Part], name: str) -> tuple[list[
     earlier = {part.name: part for part in past[1:]}
     alone = sorted({part.name for part in now[1:]} ^ set(earlier))
     if alone:
-        notes.append(f"In one round only, so not compared: {_some(alone)}.")
+        notes.append(f"In one round only, so not compared: {listed(alone)}.")
     both = [(now[0], past[0]), *((part, earlier[part.name]) for part in now[1:] if part.name in earlier)]
     return [(part, replace(before, name=name)) for part, before in both], notes
 
@@ -238,13 +238,9 @@ def _with_known(
     if any(side.n_records is None for _, side in pairs):
         notes.append("Last year's numbers come without counts: they are taken as exact.")
     if len(known) < len(parts):
-        unknown = _some([part.name for part in parts if all(part is not each for each in known)])
+        unknown = listed([part.name for part in parts if all(part is not each for each in known)])
         notes.append(f"The earlier numbers say nothing of these, so they are not compared: {unknown}.")
     return list(pairs), notes
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
 
 def the_rest(part: Part) -> Part:

@@ -23,6 +23,7 @@ from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Scope, check_l
 from tacit.exact import Floats
 from tacit.mechanism import NotEstimableError
 from tacit.plan import CROSSED, Plan
+from tacit.prior import listed
 from tacit.tally import Counts, Kept, Tally
 
 #: One group, several, or all.
@@ -31,7 +32,6 @@ _Names = str | Collection[str] | None
 _PRECISE, _ROUNDS = 1e-10, 2000
 #: Margins whose totals differ by more than this share are not about the same people.
 _ROUNDED = 0.01
-_SHOWN = 5
 
 
 def estimate(
@@ -301,13 +301,13 @@ def _indicators(cells: Sequence[Cell], margin: Margin) -> Floats:
     strangers = sorted({CROSSED.join(category) for category in mine if category not in places})
     if strangers:
         raise ValueError(
-            f"The population by {margin.name} does not say how many people are in {_list(strangers)}, of which there "
+            f"The population by {margin.name} does not say how many people are in {listed(strangers)}, of which there "
             "are reports."
         )
     missing = [CROSSED.join(category) for category in places if category not in mine]
     if missing:
         raise ValueError(
-            f"There are no reports of {_list(missing)}, so nothing stands for these people. Put such categories of "
+            f"There are no reports of {listed(missing)}, so nothing stands for these people. Put such categories of "
             f"{margin.name} together with others, in the population and in the reports, or leave them out of both."
         )
     indicators = np.zeros((len(cells), len(places)))
@@ -330,7 +330,3 @@ def _raked(weights: Floats, indicators: Sequence[Floats], sizes: Sequence[Floats
         "No weights make all margins of the population right: they contradict each other for the categories that sent "
         "reports. Put small categories together."
     )
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

@@ -32,11 +32,11 @@ from tacit.files.giveaway import Watch
 from tacit.files.reading import REPORT, group_column_of
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import AnyPlan, Plan, RecodedColumn
-from tacit.prior import Value, numbers_if_all
+from tacit.prior import Value, listed, numbers_if_all
 from tacit.randomize import RecordRandomizer
 
 OnUnknown = Literal["stop", "skip"]
-_SHOWN_ROWS, _SHOWN_NAMES = 5, 12
+_SHOWN_ROWS = 5
 #: Why a row cannot be randomized.
 REASONS = ("missing value", "unknown value", "missing group", "unknown group", "impossible combination")
 #: Why rows of raw data are left out without stopping a run: the plan's recoding says so, as it did for the priors.
@@ -418,9 +418,3 @@ def known_groups(groups: GroupColumns) -> dict[str, str]:
     """A hint about unknown groups, which are public."""
     meant = f"Did you mean {listed(sorted(groups.near))}? " if groups.near else ""
     return {"unknown group": f"{meant}The plan's groups are {listed(groups.known)}.{groups.how}"}
-
-
-def listed(names: Sequence[Value]) -> str:
-    """Names for a sentence, not too many of them."""
-    shown = ", ".join(f"'{name}'" if isinstance(name, str) else str(name) for name in names[:_SHOWN_NAMES])
-    return shown + (f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else "")

@@ -30,9 +30,9 @@ from tacit.designs.prior_file import GroupPrior, read_priors, recoding_lines, st
 from tacit.disk import TextTable, write_text
 from tacit.exact import Floats
 from tacit.files.columns import InputError, check_columns
-from tacit.microdata.records import MOST_VALUES, People, Raw, Weights, listed, together
+from tacit.microdata.records import MOST_VALUES, People, Raw, Weights, together
 from tacit.plan import CROSSED, Recoding, number_in
-from tacit.prior import clean_name
+from tacit.prior import clean_name, listed
 
 #: A group of fewer records borrows from others.
 LEAST = 30
@@ -294,7 +294,7 @@ def _counts(
         raise InputError("All weights are zero, so there is nothing to count.")
     if len(full) < len(piles):
         weightless = [CROSSED.join(key) for key in piles if key not in full]
-        people.notes.append(f"{listed(weightless)} has no weight and is left out")
+        people.notes.append(f"{listed(sorted(weightless))} has no weight and is left out")
     table = np.array([[piles[key].get(value, Weights()).weight for value in domain] for key in full])
     table *= np.array([records[key].records / records[key].weight for key in full])[:, None]
     _borrow(people, full, table, least)
@@ -322,7 +322,7 @@ def _borrow(people: People, full: Sequence[tuple[str, ...]], table: Floats, leas
     source = "of everybody" if len(columns) == 1 else f"that {' and '.join(columns)} predict"
     people.notes.append(
         f"{few} fewer than {least} records: shares are drawn towards those {source}, by {k:,.3g} records, and "
-        f"stand for as many records as before: {listed([CROSSED.join(full[g]) for g in small])}; see --least"
+        f"stand for as many records as before: {listed(sorted(CROSSED.join(full[g]) for g in small))}; see --least"
     )
 
 

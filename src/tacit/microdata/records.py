@@ -14,7 +14,7 @@ import pyarrow as pa
 from tacit.files.columns import NO_ANSWER, STAMP, InputError, numbers_of, raw_texts, stamp_of
 from tacit.files.reading import reading
 from tacit.plan import CROSSED, RecodedColumn, Recoding, number_in
-from tacit.prior import clean_name, nearest, numbers_if_all
+from tacit.prior import clean_name, listed, nearest, numbers_if_all
 
 #: More different rows than this are no answers and groups.
 MOST_ROWS = 1_000_000
@@ -228,7 +228,6 @@ def _known(named: Mapping[str, Any], columns: Sequence[str], what: str) -> None:
 MOST_VALUES = 1000
 #: Answers of fewer people are pointed out.
 _FEW = 5
-_SHOWN = 5
 
 
 @dataclass
@@ -325,7 +324,7 @@ class People:
             named = dict.fromkeys(name for column in columns for name in getattr(column, option))
             unseen = [name for name in named if name not in seen]
             if unseen:
-                self.notes.append(f"{listed(unseen)} of --{option.replace('_', '-')} is nowhere {where}")
+                self.notes.append(f"{listed(sorted(unseen))} of --{option.replace('_', '-')} is nowhere {where}")
 
     def put_all_in_bins(self, edges: Mapping[str, str], means: bool) -> None:
         """Numbers of some columns to bins; `means` names those of answers by their means."""
@@ -411,8 +410,8 @@ class People:
         alone = [answer for answer, n in often.items() if n < _FEW and answer not in few]
         if alone:
             self.notes.append(
-                f"{listed(alone)} is an answer of fewer than {_FEW} people, and a plan is public; --rare puts such "
-                "answers together"
+                f"{listed(sorted(alone))} is an answer of fewer than {_FEW} people, and a plan is public; --rare puts "
+                "such answers together"
             )
         suspects = sorted(answer for answer in often if answer.casefold() in NO_ANSWER)
         if suspects:
@@ -480,8 +479,3 @@ def together(parts: Iterable[Weights]) -> Weights:
     for each in parts:
         total.add(each.n, each.weight, each.squares)
     return total
-
-
-def listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in sorted(names)[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -273,3 +273,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     found = near_names(name, known)
     return f" Did you mean '{found[0]}'?" if found else ""
+
+
+def listed(names: Iterable[Value], most: int = 8) -> str:
+    """Some `names` for a sentence, texts in quotation marks, and how many there are beyond `most`.
+
+    >>> listed(["a", 2, "b"]), listed(["a", 2, "b"], 2)
+    ("'a', 2, 'b'", "'a', 2 and 1 more")
+    """
+    shown = [f"'{name}'" if isinstance(name, str) else str(name) for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")
