@@ -12,16 +12,7 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics, exposition
 from starlette.routing import Route
 
 import tacit
@@ -297,6 +288,9 @@ async def show_metrics(request: Request) -> Response:
     return Response(metrics.text(), media_type=metrics.content_type)
 
 
+#: Steps of the histograms.
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 # No times: each number would also say since when it is counted.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -304,36 +298,20 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 class Metrics:
     """Numbers for Prometheus: about the service, never about a survey or a sender. One set per service."""
 
-    content_type = CONTENT_TYPE_LATEST
+    content_type = exposition.CONTENT_TYPE_LATEST
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._responses = Counter(
-            "tacit_http_responses", "Responses by status class", ["status"], registry=self._registry
-        )
-        self._reports = Counter("tacit_reports", "Reports counted", registry=self._registry)
-        self._commits = Histogram(
-            "tacit_commit_submissions",
-            "Submissions per commit",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "tacit_commit_seconds",
-            "Seconds that a commit took",
-            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
-            registry=self._registry,
-        )
-        self._latency = Histogram(
-            "tacit_http_seconds",
-            "Seconds from the head of a request to that of its response",
-            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
-            registry=self._registry,
-        )
-        self._unavailable = Counter(
-            "tacit_unavailable", "Requests refused because the database failed", registry=self._registry
-        )
-        self._version = Info("tacit_build", "The version that runs", registry=self._registry)
+        registry = self._registry = CollectorRegistry()
+        self._responses = Counter("tacit_http_responses", "Responses by status class", ["status"], registry=registry)
+        self._reports = Counter("tacit_reports", "Reports counted", registry=registry)
+        of_commits, took = "Submissions per commit", "Seconds that a commit took"
+        self._commits = Histogram("tacit_commit_submissions", of_commits, buckets=_SIZES, registry=registry)
+        self._seconds = Histogram("tacit_commit_seconds", took, buckets=_SECONDS, registry=registry)
+        waited = "Seconds from the head of a request to that of its response"
+        self._latency = Histogram("tacit_http_seconds", waited, buckets=_SECONDS, registry=registry)
+        failed = "Requests refused because the database failed"
+        self._unavailable = Counter("tacit_unavailable", failed, registry=registry)
+        self._version = Info("tacit_build", "The version that runs", registry=registry)
         self._version.info({"version": tacit.__version__})
         self._by_class = [self._responses.labels(f"{digit}xx") for digit in range(1, 6)]
 
@@ -360,4 +338,4 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it, in Prometheus' format."""
-        return generate_latest(self._registry)
+        return exposition.generate_latest(self._registry)

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tacit.server.problems import UNAVAILABLE, problem, unavailable
+from tacit.server.problems import UNAVAILABLE, Refusal, problem, unavailable
 from tacit.server.storage.tokens import Grant
 
 #: Bytes and seconds for a request's head, for a stranger's body and for the administrator's.
@@ -100,7 +100,7 @@ class Intake:
                 and path not in _ANY_HOST
                 and _host(headers) not in (self._host, self._host.partition(b":")[0])
             ):
-                raise _RefusedError(421, "This service is found at another address.")
+                raise Refusal(421, "This service is found at another address.")
             if shared and scope["method"] == "OPTIONS":
                 await Response(status_code=204)(scope, receive, sending)
                 return
@@ -108,8 +108,9 @@ class Intake:
             await self._app(scope, _replay(body, receive), sending)
         except _GoneError:
             pass
-        except _RefusedError as refused:
-            await problem(refused.status, str(refused), refused.headers)(scope, receive, sending)
+        except Refusal as refused:
+            headers_too = {"Connection": "close"} | dict(refused.headers or {})
+            await problem(refused.status_code, refused.detail, headers_too)(scope, receive, sending)
         except UNAVAILABLE as error:
             await unavailable(error)(scope, receive, sending)
         except Exception:
@@ -142,7 +143,7 @@ class Intake:
         if scope["method"] not in ("GET", "OPTIONS"):
             # Wherever it is sent to: the service may be found below a path of its own.
             if not shared and from_another_site(headers):
-                raise _RefusedError(403, "This was sent by a page of another site.")
+                raise Refusal(403, "This was sent by a page of another site.")
             _check_kind(scope["path"], headers)
         large = grant is not None and grant.role != "results"
         most, seconds = (BATCH_BYTES, BATCH_SECONDS) if large else (BODY_BYTES, BODY_SECONDS)
@@ -158,7 +159,7 @@ class Intake:
             return None
         grant = await self._grant_of(authorization.decode("latin-1"))
         if grant is None and self._guesses.wait(scope["client"][0] if scope["client"] else ""):
-            raise _RefusedError(429, "Too many wrong tokens from this address. Try later.", {"Retry-After": "60"})
+            raise Refusal(429, "Too many wrong tokens from this address. Try later.", {"Retry-After": "60"})
         return grant
 
 
@@ -167,7 +168,7 @@ def _check_kind(path: str, headers: dict[bytes, bytes]) -> None:
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
     if kind != b"application/json" and not path.endswith("/batches") and has_body:
-        raise _RefusedError(415, "The body must be JSON, with the Content-Type application/json.")
+        raise Refusal(415, "The body must be JSON, with the Content-Type application/json.")
 
 
 def _host(headers: Mapping[bytes, bytes]) -> bytes:
@@ -182,15 +183,8 @@ def _tell_audit(scope: Scope, path: str, status: int) -> None:
         _audit.info("An administrator changed something.", extra={"audit": told})
 
 
-class _RefusedError(Exception):
-    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.headers = status, {"Connection": "close"} | (headers or {})
-
-
-class _TooLargeError(_RefusedError):
-    def __init__(self, most: int) -> None:
-        super().__init__(413, f"The body of this request may have {most:,} bytes at most.")
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"The body of this request may have {most:,} bytes at most.")
 
 
 class _GoneError(Exception):
@@ -200,7 +194,7 @@ class _GoneError(Exception):
 async def _body(headers: dict[bytes, bytes], receive: Receive, most: int, seconds: float) -> bytes:
     stated = headers.get(b"content-length", b"0")
     if not stated.isdigit() or int(stated[:20]) > most:
-        raise _TooLargeError(most)
+        raise _too_large(most)
     if stated == b"0" and b"transfer-encoding" not in headers:
         return b""
     parts, size = [], 0
@@ -214,10 +208,10 @@ async def _body(headers: dict[bytes, bytes], receive: Receive, most: int, second
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
-                    raise _TooLargeError(most)
+                    raise _too_large(most)
                 more = message.get("more_body", False)
     except TimeoutError as error:
-        raise _RefusedError(408, f"The body of this request took longer than {seconds:g} seconds.") from error
+        raise Refusal(408, f"The body of this request took longer than {seconds:g} seconds.") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

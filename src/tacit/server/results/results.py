@@ -388,12 +388,11 @@ def crosstab_facts(plan: AnyPlan, tally: Tally, first: str, second: str) -> dict
 
 def published(store: Store, survey: Survey, plan: AnyPlan) -> list[tuple[date, Tally]]:
     """What was last published on each day; publishes now what is due."""
-    days = _read(store, survey.id)
-    last = days[-1][1] if days else Tally(plan.hash, {})
-    if _due(survey, plan, _n_reports(store, survey.id, plan), last):
-        _publish(store, survey, plan)
-        days = _read(store, survey.id)
-    return days
+    publication(store, survey, plan)
+    table = schema.published
+    query = sa.select(table.c.day, table.c.tally).where(table.c.survey == survey.id).order_by(table.c.day)
+    with store.database.reading.connect() as connection:
+        return [(row.day, _unpacked(bytes(row.tally))) for row in connection.execute(query)]
 
 
 def publication(store: Store, survey: Survey, plan: AnyPlan) -> tuple[tuple[date, int], ...]:
@@ -440,19 +439,11 @@ def _due(survey: Survey, plan: AnyPlan, counts: dict[str | None, int], last: Tal
 
 
 def _n_reports(store: Store, name: str, plan: AnyPlan) -> dict[str | None, int]:
-    sums: dict[str | None, int] = {}
+    sums = Counter[str | None]()
     for day in store.totals(name).values():
         for k, n in day.items():
-            name_of_group = plan.groups[k % len(plan.groups)].name
-            sums[name_of_group] = sums.get(name_of_group, 0) + n
+            sums[plan.groups[k % len(plan.groups)].name] += n
     return sums
-
-
-def _read(store: Store, name: str) -> list[tuple[date, Tally]]:
-    table = schema.published
-    query = sa.select(table.c.day, table.c.tally).where(table.c.survey == name).order_by(table.c.day)
-    with store.database.reading.connect() as connection:
-        return [(row.day, _unpacked(bytes(row.tally))) for row in connection.execute(query)]
 
 
 def _packed(tally: Tally) -> bytes:

@@ -119,6 +119,14 @@ def missing(request: Request) -> Response | None:
     return HTMLResponse(_missing(depth), 404) if depth <= _DEEPEST else None
 
 
+def _file(path: str) -> Page:
+    """What is found at a path below the service's address."""
+    found = published().get(path)
+    if found is None:
+        raise Refusal(404, "There is no such page.")
+    return found
+
+
 def routes() -> list[Route]:
     """Home, what a browser has told, the survey page, the dashboard, what they load, and the hashes of all that."""
 
@@ -134,20 +142,14 @@ def routes() -> list[Route]:
 
     def folder(name: str) -> Callable[[Request], Awaitable[Response]]:
         async def load(request: Request) -> Response:
-            found = published().get(f"{name}/{request.path_params['name']}")
-            if found is None:
-                raise Refusal(404, "There is no such page.")
-            return found.respond(request)
+            return _file(f"{name}/{request.path_params['name']}").respond(request)
 
         return load
 
     async def keep(request: Request) -> Response:
-        path = f"{request.path_params['folder']}/{request.path_params['name']}"
         current = current_edition() == f"v/{request.path_params['edition']}/"
-        found = published().get(path) if current else None
-        if found is None:
-            raise Refusal(404, "There is no such page.")
-        return found.respond(request, forever=True)
+        path = f"{request.path_params['folder']}/{request.path_params['name']}"
+        return _file(path if current else "-").respond(request, forever=True)
 
     async def integrity(_: Request) -> Response:
         return JSONResponse({"tacit": tacit.__version__, "files": {p: page.digest for p, page in published().items()}})

@@ -82,6 +82,7 @@ class Store:
     ) -> None:
         self.today = today
         self.database = open_database(str(where), vault, allow_wide)
+        self._writing, self._reading = self.database.writing, self.database.reading
         try:
             self.vault = Vault(self.database.vault / prepare(self.database, migrate))
         except BaseException:
@@ -93,14 +94,6 @@ class Store:
         self._erased: set[sa.Table] = set()
         self._erased_to: dict[tuple[str, str], str] = {}
         self._clean_up()
-
-    @property
-    def _writing(self) -> sa.Engine:
-        return self.database.writing
-
-    @property
-    def _reading(self) -> sa.Engine:
-        return self.database.reading
 
     def close(self) -> None:
         """Give the connections back; SQLite folds its log into the database."""
@@ -271,16 +264,9 @@ class Store:
         self.close_survey(name)
         self.erase_tags()
         with self._writing.begin() as connection:
-            for table in (
-                schema.counts,
-                schema.arriving,
-                schema.coverage,
-                schema.totals,
-                schema.refusals,
-                schema.published,
-                schema.tokens,
-            ):
-                connection.execute(sa.delete(table).where(table.c.survey == name))
+            for table in schema.metadata.sorted_tables:
+                if "survey" in table.c:
+                    connection.execute(sa.delete(table).where(table.c.survey == name))
             # What pages keep about a survey is a setting that ends with its name.
             connection.execute(sa.delete(schema.settings).where(schema.settings.c.name.like(f"%:{name}")))
             connection.execute(sa.delete(schema.surveys).where(schema.surveys.c.id == name))
@@ -336,9 +322,7 @@ class Store:
             if row.closed is not None and row.life in lives:
                 self.vault.erase(row.life)
         # A seal that is newer than its row may be about to be used by another process; an older one is not.
-        self.vault.forget(
-            {row.life: row.version - 1 for row in rows if row.closed is None and row.version}, durably=True
-        )
+        self.vault.forget({row.life: row.version - 1 for row in rows if row.closed is None and row.version})
         for name, why in self.in_doubt().items():
             _log.error(
                 "A survey is in doubt and takes no reports; tacit serve repair can help.",

@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -170,11 +170,8 @@ class Vault:
     def seal(self, life: str, version: int) -> bytes:
         """The seal of a version that was committed."""
         at_hand = self._descriptors.get(threading.get_ident())
-        if at_hand is not None:
-            place = _place(self._record(at_hand, life), version)
-        else:
-            with self._opened() as descriptor:
-                place = _place(self._record(descriptor, life), version)
+        with self._opened() if at_hand is None else nullcontext(at_hand) as descriptor:
+            place = self._record(descriptor, life)[_start(version) : _start(version) + _PLACE_BYTES]
         if int.from_bytes(place[:_VERSION_BYTES], "big") != version:
             raise VaultError(
                 "The vault has no seal for the newest reports: it is not of the same time as the database."
@@ -209,13 +206,8 @@ class Vault:
             return
         with self._locked(fcntl.LOCK_EX) as descriptor:
             for life, version in versions.items():
-                offset = self._find(descriptor, life)
-                place = None if offset is None else offset + _start(version)
-                # The first of a survey replaces none.
-                expected = version.to_bytes(_VERSION_BYTES, "big")
-                if place is not None and os.pread(descriptor, _VERSION_BYTES, place) == expected:
-                    next_one = (version + 2).to_bytes(_VERSION_BYTES, "big") + secret_bytes(SEAL_BYTES)
-                    os.pwrite(descriptor, next_one, place)
+                next_one = (version + 2).to_bytes(_VERSION_BYTES, "big") + secret_bytes(SEAL_BYTES)
+                if self._overwrite(descriptor, life, version, next_one):
                     self._prepared[life] = next_one
         self._syncing = self._thread.submit(self._sync)
 
@@ -228,20 +220,23 @@ class Vault:
         if syncing is not None:
             syncing.result()
 
-    def forget(self, versions: Mapping[str, int], durably: bool = False) -> None:
-        """Overwrite seals that were replaced. It reaches the disk with the next seals, or by itself, or at once."""
+    def forget(self, versions: Mapping[str, int]) -> None:
+        """Overwrite seals that were replaced with zeros, durably."""
         if not versions or not self._file.exists():
             return
         with self._locked(fcntl.LOCK_EX) as descriptor:
             for life, version in versions.items():
-                offset = self._find(descriptor, life)
-                if offset is None:
-                    continue
-                place = offset + _start(version)
-                if os.pread(descriptor, _VERSION_BYTES, place) == version.to_bytes(_VERSION_BYTES, "big"):
-                    os.pwrite(descriptor, bytes(_PLACE_BYTES), place)
-            if durably:
-                os.fdatasync(descriptor)
+                self._overwrite(descriptor, life, version, bytes(_PLACE_BYTES))
+            os.fdatasync(descriptor)
+
+    def _overwrite(self, descriptor: int, life: str, version: int, by: bytes) -> bool:
+        """Write over a survey's seal if it is of that version, as it is unless the survey never had one."""
+        offset = self._find(descriptor, life)
+        expected = version.to_bytes(_VERSION_BYTES, "big")
+        if offset is None or os.pread(descriptor, _VERSION_BYTES, offset + _start(version)) != expected:
+            return False
+        os.pwrite(descriptor, by, offset + _start(version))
+        return True
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
@@ -300,10 +295,6 @@ def _lives(descriptor: int) -> list[bytes]:
 
 def _start(version: int) -> int:
     return LIFE_BYTES + SECRET_BYTES + version % 2 * _PLACE_BYTES
-
-
-def _place(record: bytes, version: int) -> bytes:
-    return record[_start(version) : _start(version) + _PLACE_BYTES]
 
 
 @contextmanager
