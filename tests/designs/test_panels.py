@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from tacit import Channel, Histogram, Plan, Prior, Randomizer, Survey, Tally, estimate, make_plan, unbiased_variance
 from tacit.cli.everything import app
 from tacit.designs import (
+    Search,
     Uncertainty,
     compare_panel,
     following_plan,
@@ -574,11 +575,11 @@ def test_stored_reports_are_the_same_in_every_wave_and_follow_the_law_of_the_fir
         Randomizer(plan).report(0, 1)
 
 
-@pytest.mark.parametrize("size", [3, 40])
-def test_a_wave_of_two_layers_follows_the_law_of_its_mechanism(size):
+@pytest.mark.parametrize(("size", "method"), [(3, "columns"), (40, "many-values")])
+def test_a_wave_of_two_layers_follows_the_law_of_its_mechanism(size, method):
     """Tables and rules: unbiased shares of many people, in two waves, within their errors; stored ones are not."""
     prior = Prior.of([*range(1, size + 1)])
-    plan = with_layers(make_plan(prior, Histogram(), 1), 3)
+    plan = with_layers(make_plan(prior, Histogram(), 1, search=Search(method=method)), 3)
     n = 8_000
     held = np.random.default_rng(5).integers(size, size=n) * (np.arange(n) % 2)
     people, truth = [str(k) for k in range(n)], np.bincount(held, minlength=size)
