@@ -154,7 +154,7 @@ def test_differences_between_groups_rounds_last_year_and_the_prior():
         assert one["difference"] == pytest.approx(other["difference"], abs=1e-9)
         assert one["standard_error"] > other["standard_error"]
     unknown = tacit("difference", "plan.json", "now.csv", "--before-shares", "priors.csv", "--by", "age")
-    assert "The earlier numbers say nothing of these, so they are not compared: old, young." in unknown
+    assert "The earlier numbers say nothing of these, so they are not compared: 'old', 'young'." in unknown
     pairs = read("difference", "plan.json", "now.csv", "--by", "group", "--against", "pairs", "--simultaneous")
     assert len(pairs["differences"]) == 6
     one = read("difference", "plan.json", "now.csv", "--by", "group", "--against", "north / old")

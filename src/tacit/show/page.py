@@ -13,42 +13,13 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import tacit
 from tacit.disk import write_text
 from tacit.estimates import Differences, Estimate, PriorCheck, Quantile, QuantileDifference, Row, Trend
 from tacit.plan import AnyPlan, Plan
-from tacit.show.sentences import (
-    alarm,
-    compared_name,
-    compared_sides,
-    difference_cells,
-    difference_notes,
-    difference_sentence,
-    digits,
-    estimate_cells,
-    estimate_headers,
-    few_parts,
-    forged,
-    group_label,
-    how_estimated,
-    outside_values,
-    prior_part,
-    promise,
-    promise_cells,
-    promised_answer,
-    quantile_difference_cells,
-    quantile_name,
-    row_name,
-    short_promise,
-    surest,
-    too_few,
-    verdict,
-    weights_sentence,
-    whom,
-    within_possible,
-)
+from tacit.show import sentences as say
 
 __all__ = ["Brand", "page", "write_page"]
 
@@ -114,56 +85,44 @@ details { margin-top: 1.6rem; } footer { margin-top: 2rem; border-top: 1px solid
 """
 
 
-def write_page(
-    path: str | Path,
-    plan: Plan,
-    result: Estimate,
-    *,
-    comparison: Differences | None = None,
-    trend: Trend | None = None,
-    command: str | None = None,
-    quantiles: Sequence[Quantile] = (),
-    quantile_changes: Sequence[QuantileDifference] = (),
-    brand: Brand | None = None,
-) -> None:
-    """Write the page, atomically. With the command it also says how it was made."""
-    given: dict[str, Any] = {"comparison": comparison, "trend": trend, "command": command, "brand": brand}
-    text = page(plan, result, quantiles=quantiles, quantile_changes=quantile_changes, **given)
-    write_text(path, text)
+class Parts(TypedDict, total=False):
+    """What a page shows beside the estimate, and who publishes it. With the command it also says how it was made."""
+
+    comparison: Differences | None
+    trend: Trend | None
+    command: str | None
+    quantiles: Sequence[Quantile]
+    quantile_changes: Sequence[QuantileDifference]
+    brand: Brand | None
 
 
-def page(
-    plan: Plan,
-    result: Estimate,
-    *,
-    comparison: Differences | None = None,
-    trend: Trend | None = None,
-    command: str | None = None,
-    quantiles: Sequence[Quantile] = (),
-    quantile_changes: Sequence[QuantileDifference] = (),
-    brand: Brand | None = None,
-) -> str:
+def write_page(path: str | Path, plan: Plan, result: Estimate, **parts: Unpack[Parts]) -> None:
+    """Write the page, atomically."""
+    write_text(path, page(plan, result, **parts))
+
+
+def page(plan: Plan, result: Estimate, **parts: Unpack[Parts]) -> str:
     """The page as text, with the parts of the estimate where it has some."""
     title = plan.question or plan.task.title
-    marks = [_share_mark(row_name(plan, row.value), plan, result, row) for row in result.rows]
+    marks = [_share_mark(say.row_name(plan, row.value), plan, result, row) for row in result.rows]
     unit = "%" if plan.task.counts_people else ""
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="soft">{result.n_reports:,} randomized reports. {escape(short_promise(plan))}</p>',
+        f'<p class="soft">{result.n_reports:,} randomized reports. {escape(say.short_promise(plan))}</p>',
         _alarm(plan, result),
         _headline(plan, result),
-        "" if len(marks) == 1 and too_few(plan, result) else figure(marks, len(marks) > 1, unit=unit),
+        "" if len(marks) == 1 and say.too_few(plan, result) else figure(marks, len(marks) > 1, unit=unit),
         _values(plan, result) if len(result.rows) > 1 else "",
-        _quantiles(quantiles, quantile_changes, result.level),
+        _quantiles(parts.get("quantiles", ()), parts.get("quantile_changes", ()), result.level),
         _breakdown(plan, result.parts, result.by),
-        _trend(plan, trend),
-        _comparison(plan, comparison),
+        _trend(plan, parts.get("trend")),
+        _comparison(plan, parts.get("comparison")),
         _method(plan, result),
         _promises(plan),
         _specialists(plan, result),
-        footer(plan, command),
+        footer(plan, parts.get("command")),
     ]
-    return document(title, sections, brand)
+    return document(title, sections, parts.get("brand"))
 
 
 @dataclass(frozen=True)
@@ -211,9 +170,9 @@ def _alarm(plan: Plan, result: Estimate) -> str:
     wrong = [check for check in result.prior_check if check.contradicted]
     if not wrong:
         return ""
-    groups = [group_label(check.group) for check in wrong[1:] if not check.pooled]
+    groups = [say.group_label(check.group) for check in wrong[1:] if not check.pooled]
     more = f" Also by themselves: {', '.join(groups[:8])}{', …' if len(groups) > 8 else ''}." if groups else ""
-    return f'<p class="warn">{_CHANGED} {escape(alarm(plan, result, wrong[0]) + more)}</p>'
+    return f'<p class="warn">{_CHANGED} {escape(say.alarm(plan, result, wrong[0]) + more)}</p>'
 
 
 _CHANGED = "The reports differ from what was known before the survey (the prior)."
@@ -222,18 +181,18 @@ _CHANGED = "The reports differ from what was known before the survey (the prior)
 def _headline(plan: Plan, result: Estimate) -> str:
     """The main finding: the total, or the most frequent answer if the reports tell which it is."""
     rows = sorted((row for row in result.rows if math.isfinite(row.margin)), key=lambda row: -row.estimate)
-    if not rows or (len(result.rows) > 1 and (not plan.task.per_value or too_few(plan, result) or len(rows) < 2)):
+    if not rows or (len(result.rows) > 1 and (not plan.task.per_value or say.too_few(plan, result) or len(rows) < 2)):
         return ""
-    if too_few(plan, result):
+    if say.too_few(plan, result):
         why = "The interval is nearly as wide as what is possible, so no number is shown."
         return f'<div class="headline"><div class="big">Too few reports yet</div><div>{why}</div></div>'
     row, level = rows[0], f"{result.level * 100:g}% interval"
-    total, interval, share, of_share = estimate_cells(plan, result, row)
-    name = escape(row_name(plan, row.value))
+    total, interval, share, of_share = say.estimate_cells(plan, result, row)
+    name = escape(say.row_name(plan, row.value))
     people = f"{result.total_weight:,.0f}" if result.weighted else f"{result.n_reports:,}"
     what = f"of {people} people have the answer “{name}”" if plan.task.counts_people else "on average"
     if len(result.rows) > 1:
-        rivals = [row_name(plan, other.value) for other in rows[1:] if other.high > row.low]
+        rivals = [say.row_name(plan, other.value) for other in rows[1:] if other.high > row.low]
         if len(rivals) > 2:
             return ""
         what = f"“{name}” is the most frequent answer" if not rivals else f"“{name}” leads"
@@ -251,9 +210,9 @@ def _method(plan: Plan, result: Estimate) -> str:
     said = [
         "Every answer was randomized on the respondent's device; only randomized reports were collected. The estimate "
         f"takes the randomizing out of the totals, and the interval includes what it adds. {uses}",
-        "There are too few reports: intervals are as wide as what is possible." if too_few(plan, result) else None,
-        weights_sentence(result),
-        whom(result.scope, result.simultaneous),
+        "There are too few reports: intervals are as wide as what is possible." if say.too_few(plan, result) else None,
+        say.weights_sentence(result),
+        say.whom(result.scope, result.simultaneous),
         f"An interval of {result.level * 100:g}% contains the true number in {result.level * 100:g} of 100 surveys.",
     ]
     text = escape(" ".join(part.strip() for part in said if part))
@@ -274,9 +233,9 @@ def _specialists(plan: Plan, result: Estimate) -> str:
     """Names of methods, levels, and the test of the prior; folded."""
     said = [
         f"Promise: {_epsilons(plan)}.",
-        f"Estimator {how_estimated(result)}.",
-        None if too_few(plan, result) else prior_part(result),
-        forged(result),
+        f"Estimator {say.how_estimated(result)}.",
+        None if say.too_few(plan, result) else say.prior_part(result),
+        say.forged(result),
     ]
     text = escape(" ".join(part for part in said if part))
     return f"<details><summary>Details for specialists</summary><p>{text}</p>{_checks(result)}</details>"
@@ -304,24 +263,19 @@ def _values(plan: Plan, result: Estimate) -> str:
     if len(rows) > MAX_TABLE:
         rows = tuple(sorted(rows, key=lambda row: -row.estimate)[:MAX_TABLE])
         note = _largest(len(result.rows))
-    cells = [(row_name(plan, row.value), *estimate_cells(plan, result, row)) for row in rows]
-    return html_table(("answer", *estimate_headers(plan, result)), cells) + note
+    cells = [(say.row_name(plan, row.value), *say.estimate_cells(plan, result, row)) for row in rows]
+    return html_table(("answer", *say.estimate_headers(plan, result)), cells) + note
 
 
 def _quantiles(found: Sequence[Quantile], changes: Sequence[QuantileDifference], level: float) -> str:
     """The numbers that a share of the people does not exceed, and how they differ."""
     if not found:
         return ""
-    interval = f"{level * 100:g}% interval"
-    cells = [
-        (each.part or "all people", quantile_name(each.q), str(each.value), f"{each.low} … {each.high}")
-        for each in found
-    ]
-    shown = "<h2>Quantiles</h2>" + html_table(("", "quantile", "value", interval), cells, left=2)
+    shown = "<h2>Quantiles</h2>" + html_table(("", *say.quantile_headers(level)), say.quantile_cells(found), left=2)
     if not changes:
         return shown
-    headers = ("", "quantile", "first", "second", "difference", interval, "")
-    return f"{shown}<h3>Compared</h3>{html_table(headers, quantile_difference_cells(changes[:MAX_TABLE]), left=2)}"
+    cells = say.quantile_difference_cells(changes[:MAX_TABLE])
+    return f"{shown}<h3>Compared</h3>{html_table(say.quantile_difference_headers(level), cells, left=2)}"
 
 
 def _largest(of: int) -> str:
@@ -334,16 +288,12 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     title = f"<h2>By {escape(by or 'part')}</h2>"
     first = next(iter(parts.values()))
     title += '<p class="soft">Parts are estimated on their own and need not add up. '
-    title += f"{escape(few_parts(parts) or '')}</p>"
+    title += f"{escape(say.few_parts(parts) or '')}</p>"
     if len(plan.row_values) > 1:
         return title + (_side_by_side if len(parts) <= MAX_COLUMNS else _one_by_one)(plan, parts)
-    cells = [
-        (name or "(empty)", f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
-        for name, part in parts.items()
-    ]
     marks = [_share_mark(name or "(empty)", plan, part, part.rows[0]) for name, part in parts.items() if part.n_reports]
-    headers = (by or "part", "reports", *estimate_headers(plan, first))
-    return title + figure(marks, True, unit="%" if plan.task.counts_people else "") + html_table(headers, cells)
+    shown = html_table(say.part_headers(plan, first, by or "part"), say.part_cells(plan, parts))
+    return title + figure(marks, True, unit="%" if plan.task.counts_people else "") + shown
 
 
 def _side_by_side(plan: Plan, parts: Mapping[str, Estimate], of: str = "part") -> str:
@@ -353,8 +303,8 @@ def _side_by_side(plan: Plan, parts: Mapping[str, Estimate], of: str = "part") -
     shown = everything if len(everything) <= MAX_TABLE else chosen
     lines: list[Sequence[Cell]] = [
         (
-            row_name(plan, rows[0].value),
-            *(estimate_cells(plan, part, row)[2:] for part, row in zip(parts.values(), rows, strict=True)),
+            say.row_name(plan, rows[0].value),
+            *(say.estimate_cells(plan, part, row)[2:] for part, row in zip(parts.values(), rows, strict=True)),
         )
         for rows in shown
     ]
@@ -379,20 +329,20 @@ def _comparison(plan: Plan, found: Differences | None) -> str:
     """Differences as a chart and a table, with what they mean."""
     if found is None:
         return ""
-    rows = surest(found, MAX_TABLE)
+    rows = say.surest(found, MAX_TABLE)
     scale = 100.0 if plan.task.counts_people else 1.0
     marks = [
-        Mark(compared_name(plan, found, row), scale * row.difference, scale * row.low, scale * row.high)
+        Mark(say.compared_name(plan, found, row), scale * row.difference, scale * row.low, scale * row.high)
         for row in rows
         if math.isfinite(row.difference)
     ]
     unit = "points" if plan.task.counts_people else "difference"
-    first, second = compared_sides(plan, found)
-    headers = ("", first, second, unit, f"{found.level * 100:g}% interval", "")
-    cells = [(compared_name(plan, found, row), *difference_cells(plan, row), verdict(row)) for row in rows]
-    lead = [difference_sentence(plan, found, found.rows[0])] if len(found.rows) == 1 else []
+    first, second = say.compared_sides(plan, found)
+    headers = ("", first, second, unit, say.interval_header(found.level), "")
+    cells = [(say.compared_name(plan, found, row), *say.difference_cells(plan, row), say.verdict(row)) for row in rows]
+    lead = [say.difference_sentence(plan, found, found.rows[0])] if len(found.rows) == 1 else []
     left_out = [f"Shown are the surest {len(rows)} of {len(found.rows):,}."] if len(rows) < len(found.rows) else []
-    said = escape(" ".join([*lead, *left_out, *difference_notes(plan, found)]))
+    said = escape(" ".join([*lead, *left_out, *say.difference_notes(plan, found)]))
     title = f"Compared with {second}" if found.now is not None else "Compared"
     chart = figure(marks, True, "difference")
     return f"<h2>{escape(title)}</h2>{chart}{html_table(headers, cells)}<p>{said}</p>"
@@ -407,7 +357,7 @@ def _trend(plan: Plan, found: Trend | None) -> str:
     for name, result in zip(found.names, found.estimates, strict=True):
         for row in result.rows:
             each = result.per_respondent(row).divided(1 / scale)
-            marks = lines.setdefault(row_name(plan, row.value), [])
+            marks = lines.setdefault(say.row_name(plan, row.value), [])
             marks.append(Mark(name, each.estimate, each.low, each.high))
     chosen = sorted(lines, key=lambda name: -lines[name][-1].estimate)[:MAX_COLUMNS]
     charts = "".join(
@@ -459,7 +409,7 @@ def _over_time(marks: Sequence[Mark]) -> str:
 
 def _share_mark(name: str, plan: Plan, part: Estimate, row: Row) -> Mark:
     """Shares in percent or means, so that parts of different size can be compared."""
-    mine = within_possible(plan, part, row)
+    mine = say.within_possible(plan, part, row)
     row = part.per_respondent(mine).divided(0.01 if plan.task.counts_people else 1.0)
     return Mark(name, row.estimate, row.low, row.high, row.prior)
 
@@ -470,7 +420,7 @@ def _checks(result: Estimate) -> str:
     wrong = sum(check.contradicted for check in result.prior_check)
     cells = [
         (
-            "all together" if check.pooled else group_label(check.group),
+            "all together" if check.pooled else say.group_label(check.group),
             f"{check.statistic:.1f}",
             str(check.degrees),
             "> 0.5" if check.p_value > 0.5 else f"{check.p_value:.2g}",
@@ -491,15 +441,15 @@ def _verdict(check: PriorCheck) -> str:
 
 def _promises(plan: Plan) -> str:
     groups = plan.groups
-    outside = sorted({str(value) for group in groups for value in outside_values(group)})
+    outside = sorted({str(value) for group in groups for value in say.outside_values(group)})
     note = f"<p>Outside the guarantee, with prior zero: {escape(', '.join(outside[:20]))}.</p>" if outside else ""
     title = "<h2>What respondents were promised</h2>"
     if len(groups) == 1:
-        sentence = promise(plan, groups[0].name)
+        sentence = say.promise(plan, groups[0].name)
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
     headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
-    lead = f"<p>How far a report can move the belief in {promised_answer(plan)}:</p>"
-    cells = [promise_cells(plan, group) for group in groups[:MAX_TABLE]]
+    lead = f"<p>How far a report can move the belief in {say.promised_answer(plan)}:</p>"
+    cells = [say.promise_cells(plan, group) for group in groups[:MAX_TABLE]]
     return title + lead + _folded(html_table(headers, cells, left=2), len(cells)) + note
 
 
@@ -603,7 +553,7 @@ def _tick(x: str) -> str:
 
 
 def _tick_label(tick: float, ticks: Sequence[float], unit: str = "") -> str:
-    return digits(tick, (ticks[1] - ticks[0]) * 10) + unit
+    return say.digits(tick, (ticks[1] - ticks[0]) * 10) + unit
 
 
 def _minor(place: int, ticks: Sequence[object]) -> str:

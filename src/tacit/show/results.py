@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -23,35 +23,8 @@ from tacit.estimates import (
     Trend,
 )
 from tacit.plan import Plan
+from tacit.show import sentences as say
 from tacit.show.plans import table
-from tacit.show.sentences import (
-    MAX_ROWS,
-    alarm,
-    coefficient_cells,
-    compared_name,
-    compared_sides,
-    covariate_notes,
-    difference_cells,
-    difference_notes,
-    difference_sentence,
-    estimate_cells,
-    estimate_headers,
-    few_parts,
-    forged,
-    group_label,
-    how_estimated,
-    prior_part,
-    quantile_difference_cells,
-    quantile_name,
-    ratio_cells,
-    regression_notes,
-    row_name,
-    surest,
-    too_few,
-    verdict,
-    weights_sentence,
-    whom,
-)
 
 #: More groups than this that contradict the prior are named in one sentence.
 MAX_ALARMS = 4
@@ -65,65 +38,64 @@ def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
         console.print("There are no reports yet.")
         return
     reports = "1 report" if result.n_reports == 1 else f"{result.n_reports:,} reports"
-    console.print(f"{reports}, estimator {how_estimated(result)}")
-    shown = table("answer" if plan.task.counts_people else "", *estimate_headers(plan, result))
+    console.print(f"{reports}, estimator {say.how_estimated(result)}")
     rows = result.rows
-    if len(rows) > MAX_ROWS:
-        rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[:MAX_ROWS])
-    for row in rows:
-        shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
-    console.print(shown)
+    if len(rows) > say.MAX_ROWS:
+        rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[: say.MAX_ROWS])
+    headers = ("answer" if plan.task.counts_people else "", *say.estimate_headers(plan, result))
+    print_table(
+        console, headers, ((say.row_name(plan, row.value), *say.estimate_cells(plan, result, row)) for row in rows)
+    )
     for note in _estimate_notes(plan, result, rows):
         console.print(note)
     for sentence in prior_sentences(plan, result):
         console.print(sentence)
-    console.print(f"[dim]{forged(result)}[/dim]")
+    console.print(f"[dim]{say.forged(result)}[/dim]")
 
 
 def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[str]:
     """What has to be known to read the table."""
     notes = []
-    if len(result.rows) > MAX_ROWS:
+    if len(result.rows) > say.MAX_ROWS:
         notes.append(
-            f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
+            f"… the largest {say.MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
             f"overestimated{' although their intervals hold' if result.simultaneous else ''}. All with --json."
         )
-    few = too_few(plan, result)
+    few = say.too_few(plan, result)
     if few:
         notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
     if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
         notes.append(
             "[yellow]not determined: reports cannot separate this answer from others; it is the prior's.[/yellow]"
         )
-    notes.append(f"[dim]{whom(result.scope, result.simultaneous)}[/dim]")
+    notes.append(f"[dim]{say.whom(result.scope, result.simultaneous)}[/dim]")
     if result.estimator == "mmse":
         notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
     if few:
         return notes
-    return [*notes, *(said for said in (weights_sentence(result), prior_part(result)) if said)]
+    return [*notes, *(said for said in (say.weights_sentence(result), say.prior_part(result)) if said)]
+
+
+def print_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
+    """Rows of texts, of which the columns after the first `left` hold numbers."""
+    shown = table(*headers, left=left)
+    for row in rows:
+        shown.add_row(*map(escape, row))
+    console.print(shown)
 
 
 def print_quantiles(console: Console, found: Sequence[Quantile], level: float, of: str = "") -> None:
     """Quantiles with their intervals, of all people and of each part."""
-    if not found:
-        return
-    shown = table(of, "quantile", "value", f"{level * 100:g}% interval", left=2)
-    for each in found:
-        shown.add_row(
-            escape(each.part or "all people"), quantile_name(each.q), str(each.value), f"{each.low} … {each.high}"
-        )
-    console.print(shown)
+    if found:
+        print_table(console, (of, *say.quantile_headers(level)), say.quantile_cells(found), left=2)
 
 
 def print_quantile_differences(console: Console, found: Sequence[QuantileDifference], level: float) -> None:
     """Differences of quantiles with their intervals."""
-    if not found:
-        return
-    shown = table("", "quantile", "first", "second", "difference", f"{level * 100:g}% interval", "", left=2)
-    for row in quantile_difference_cells(found)[:MAX_ROWS]:
-        shown.add_row(*map(escape, row))
-    console.print(shown)
-    console.print("[dim]The parts are different people; the prior is not used.[/dim]")
+    if found:
+        cells = say.quantile_difference_cells(found)[: say.MAX_ROWS]
+        print_table(console, say.quantile_difference_headers(level), cells, left=2)
+        console.print("[dim]The parts are different people; the prior is not used.[/dim]")
 
 
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
@@ -134,29 +106,28 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
             console.print(f"\n[bold]{escape(column)} = {escape(name or '(empty)')}[/bold]")
             print_estimate(console, plan, part)
         return
-    shown = table(column, "reports", *estimate_headers(plan, next(iter(parts.values())))) if parts else table(column)
-    for name, part in parts.items():
-        shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
-    console.print(shown)
-    if parts:
-        how = escape(how_estimated(next(iter(parts.values()))))
-        said = f"{how}. Parts are estimated on their own and need not add up. {whom(next(iter(parts.values())).scope)}"
-        few = few_parts(parts)
-        console.print(f"[dim]{said}{'' if few is None else ' ' + escape(few)}[/dim]")
+    if not parts:
+        console.print(table(column))
+        return
+    first = next(iter(parts.values()))
+    print_table(console, say.part_headers(plan, first, column), say.part_cells(plan, parts))
+    said = f"{say.how_estimated(first)}. Parts are estimated on their own and need not add up. {say.whom(first.scope)}"
+    few = say.few_parts(parts)
+    console.print(f"[dim]{escape(said)}{'' if few is None else ' ' + escape(few)}[/dim]")
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:
-                said = escape(f"{column} = {name}: {alarm(plan, part, check)}")
+                said = escape(f"{column} = {name}: {say.alarm(plan, part, check)}")
                 console.print(f"[yellow]{said}[/yellow]")
 
 
 def prior_sentences(plan: Plan, result: Estimate) -> list[str]:
     """The prior check in words, as markup: what is contradicted, or one sentence if nothing is."""
     checks = result.prior_check
-    alarms = [f"[yellow]{escape(alarm(plan, result, check))}[/yellow]" for check in checks if check.contradicted]
+    alarms = [f"[yellow]{escape(say.alarm(plan, result, check))}[/yellow]" for check in checks if check.contradicted]
     if len(alarms) > MAX_ALARMS:
-        wrong = [group_label(check.group) for check in checks if check.contradicted and not check.pooled]
-        names = escape(", ".join(wrong[:MAX_ROWS])) + (", …" if len(wrong) > MAX_ROWS else "")
+        wrong = [say.group_label(check.group) for check in checks if check.contradicted and not check.pooled]
+        names = escape(", ".join(wrong[: say.MAX_ROWS])) + (", …" if len(wrong) > say.MAX_ROWS else "")
         return [alarms[0], f"[yellow]{len(wrong)} of {len(checks) - 1} groups contradict it: {names}.[/yellow]"]
     return alarms or [escape(str(check)) for check in checks[:1]]
 
@@ -171,23 +142,22 @@ def print_differences(
     """A table and what it means; a sentence for a single difference."""
     if plan.question:
         console.print(f"[bold]{escape(plan.question)}[/bold]")
-    ends = f"{found.level * 100:g}% interval"
-    headers = [title, *compared_sides(plan, found), "points" if plan.task.counts_people else "difference", ends]
-    shown = table(*headers, *(["ratio", ends] if ratio else []), "")
-    rows = surest(found, 3 * MAX_ROWS)
-    for row in rows:
-        first, second, difference, reach = difference_cells(plan, row)
-        shown.add_row(
-            escape(compared_name(plan, found, row)), first, second, difference, reach,
-            *(ratio_cells(row) if ratio else ()), verdict(row),
-        )  # fmt: skip
-    console.print(shown)
+    ends, rows = say.interval_header(found.level), say.surest(found, 3 * say.MAX_ROWS)
+    headers = [title, *say.compared_sides(plan, found), "points" if plan.task.counts_people else "difference", ends]
+    cells = (
+        (
+            say.compared_name(plan, found, row), *say.difference_cells(plan, row),
+            *(say.ratio_cells(row) if ratio else ()), say.verdict(row),
+        )
+        for row in rows
+    )  # fmt: skip
+    print_table(console, [*headers, *(["ratio", ends] if ratio else []), ""], cells)
     if len(found.rows) > len(rows):
         console.print(f"… the surest {len(rows)} of {len(found.rows):,}; all with --json or --csv.")
     if len(found.rows) == 1:
-        console.print(escape(difference_sentence(plan, found, found.rows[0])))
+        console.print(escape(say.difference_sentence(plan, found, found.rows[0])))
     hint = [] if found.simultaneous or len(found.rows) == 1 else ["--simultaneous: intervals for all rows at once."]
-    for note in (*difference_notes(plan, found), *hint, *notes):
+    for note in (*say.difference_notes(plan, found), *hint, *notes):
         console.print(f"[dim]{escape(note)}[/dim]")
 
 
@@ -195,14 +165,16 @@ def print_trend(console: Console, plan: Plan, found: Trend, *, ratio: bool = Fal
     """Each wave's shares or means, then the changes."""
     several = len(plan.row_values) > 1
     what = "share" if plan.task.counts_people else "mean"
-    headers = ["", *(["answer"] if several else []), "reports", what, f"{found.changes.level * 100:g}% interval"]
-    shown = table(*headers, left=2 if several else 1)
-    for name, result in zip(found.names, found.estimates, strict=True):
-        for row in result.rows[:MAX_ROWS]:
-            cells = estimate_cells(plan, result, row)[2:]
-            answer = [escape(row_name(plan, row.value))] if several else []
-            shown.add_row(escape(name), *answer, f"{result.n_reports:,}", *cells)
-    console.print(shown)
+    headers = ["", *(["answer"] if several else []), "reports", what, say.interval_header(found.changes.level)]
+    cells = (
+        (
+            name, *([say.row_name(plan, row.value)] if several else []), f"{result.n_reports:,}",
+            *say.estimate_cells(plan, result, row)[2:],
+        )
+        for name, result in zip(found.names, found.estimates, strict=True)
+        for row in result.rows[: say.MAX_ROWS]
+    )  # fmt: skip
+    print_table(console, headers, cells, left=2 if several else 1)
     print_differences(
         console, plan, found.changes, title="change", ratio=ratio, notes=[*found.changes.notes, *notes]
     )  # fmt: skip
@@ -216,16 +188,17 @@ def print_regression(
         console.print(f"[bold]{escape(plan.question)}[/bold]")
     clusters = "" if fit.n_clusters is None else f" in {fit.n_clusters:,} clusters"
     console.print(f"{fit.n_reports:,} reports{clusters}, {fit.model} regression of {escape(_outcome(plan, fit))}")
-    ends = f"{fit.level * 100:g}% interval"
+    ends = say.interval_header(fit.level)
     odds = [] if fit.model == "linear" else ["odds ×", ends]
     several = len({row.value for row in fit.coefficients}) > 1
-    shown = table(*(["answer"] if several else []), "column", "coefficient", ends, *odds, "p", left=2 if several else 1)
-    for row in fit.coefficients:
-        shown.add_row(*([escape(str(row.value))] if several else []), escape(row.name), *coefficient_cells(fit, row))
-    console.print(shown)
+    cells = (
+        (*([str(row.value)] if several else []), row.name, *say.coefficient_cells(fit, row)) for row in fit.coefficients
+    )
+    headers = (*(["answer"] if several else []), "column", "coefficient", ends, *odds, "p")
+    print_table(console, headers, cells, left=2 if several else 1)
     errors = "errors within clusters may depend on each other" if fit.n_clusters else "errors may be of any size"
     about = "Intervals are about the population that the reports stand for, sampling and randomizing included"
-    for note in (f"{about}; {errors}.", *regression_notes(fit), *notes, *covariate_notes(levels)):
+    for note in (f"{about}; {errors}.", *say.regression_notes(fit), *notes, *say.covariate_notes(levels)):
         console.print(f"[dim]{escape(note)}[/dim]")
 
 
@@ -236,7 +209,9 @@ def _outcome(plan: Plan, fit: Regression) -> str:
         return "the mean"
     if len(plan.row_values) > 1:
         return "the shares"
-    return f"{'the share' if fit.model == 'linear' else 'the odds'} of “{row_name(plan, fit.coefficients[0].value)}”"
+    return (
+        f"{'the share' if fit.model == 'linear' else 'the odds'} of “{say.row_name(plan, fit.coefficients[0].value)}”"
+    )
 
 
 #: Level of significance of the tests.
@@ -259,11 +234,11 @@ def print_compliance(
         if each.group is not None:
             console.print(f"[bold]{escape(each.group)}[/bold]")
         console.print(_verdict(each))
-        shown = table("answer", "none of them", "like the others", "all of them")
-        for row in each.rows:
-            name = escape(row_name(plan, row.value))
-            shown.add_row(name, *(_told(span) for span in (row.least, row.alike, row.most)))
-        console.print(shown)
+        cells = (
+            (say.row_name(plan, row.value), *(_told(span) for span in (row.least, row.alike, row.most)))
+            for row in each.rows
+        )
+        print_table(console, ("answer", "none of them", "like the others", "all of them"), cells)
         if each.fit is not None and each.fit < _LEVEL:
             console.print(
                 f"[yellow]The model does not fit (p = {each.fit:.2g}): people who did not follow did something else, "

@@ -17,6 +17,7 @@ from tacit.estimates import (
     Differences,
     Estimate,
     PriorCheck,
+    Quantile,
     QuantileDifference,
     Regression,
     Row,
@@ -316,10 +317,28 @@ def within_possible(plan: Plan, result: Estimate, row: Row) -> Row:
     return replace(row, estimate=min(max(row.estimate, 0.0), result.total_weight))
 
 
+def interval_header(level: float) -> str:
+    """The column of intervals."""
+    return f"{level * 100:g}% interval"
+
+
 def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
     """The columns of `estimate_cells`."""
-    interval = f"{result.level * 100:g}% interval"
-    return "estimate", interval, "share" if plan.task.counts_people else "mean", interval
+    ends = interval_header(result.level)
+    return "estimate", ends, "share" if plan.task.counts_people else "mean", ends
+
+
+def part_headers(plan: Plan, first: Estimate, by: str) -> tuple[str, ...]:
+    """The columns of `part_cells`."""
+    return by, "reports", *estimate_headers(plan, first)
+
+
+def part_cells(plan: Plan, parts: Mapping[str, Estimate]) -> list[tuple[str, ...]]:
+    """For a table: the parts of an estimate of one number."""
+    return [
+        (name or "(empty)", f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
+        for name, part in parts.items()
+    ]
 
 
 def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
@@ -470,6 +489,21 @@ def difference_sentence(plan: Plan, found: Differences, row: Difference) -> str:
 def quantile_name(q: float) -> str:
     """How a quantile is called."""
     return "median" if q == 0.5 else f"{q * 100:g}%"
+
+
+def quantile_headers(level: float) -> tuple[str, ...]:
+    """The columns of `quantile_cells` but for the first."""
+    return "quantile", "value", interval_header(level)
+
+
+def quantile_cells(found: Sequence[Quantile]) -> list[tuple[str, ...]]:
+    """For a table: whose quantile it is, which, and the number with its interval."""
+    return [(q.part or "all people", quantile_name(q.q), str(q.value), f"{q.low} … {q.high}") for q in found]
+
+
+def quantile_difference_headers(level: float) -> tuple[str, ...]:
+    """The columns of `quantile_difference_cells`."""
+    return "", "quantile", "first", "second", "difference", interval_header(level), ""
 
 
 def quantile_difference_cells(found: Sequence[QuantileDifference]) -> list[tuple[str, ...]]:

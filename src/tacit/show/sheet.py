@@ -14,8 +14,8 @@ from tacit.disk import write_text
 from tacit.exact import exp_enclosure
 from tacit.mechanism.auditing import percent
 from tacit.plan import AnyPlan, Group
+from tacit.show import sentences as say
 from tacit.show.page import Brand, document, footer, html_table
-from tacit.show.sentences import again_sentence, factor, group_label, outside_values, promise
 
 #: Beliefs of a reader who knows something else, as examples.
 _BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
@@ -68,7 +68,7 @@ def paragraph(plan: AnyPlan) -> str:
 def _sentence(plan: AnyPlan) -> str:
     """The promise of the group that it protects least."""
     levels = [group.levels["ldp"] for group in plan.groups]
-    return promise(plan, plan.places[levels.index(max(levels))][1])
+    return say.promise(plan, plan.places[levels.index(max(levels))][1])
 
 
 def _collected(plan: AnyPlan) -> str:
@@ -98,7 +98,7 @@ def _promised(plan: AnyPlan) -> str:
     for group in plan.groups[:_MOST_GROUPS]:
         ratio = group.audit.ldp.ratio
         examples = [f"{percent(_after(belief, ratio, 1), 'up')}" for belief in _BELIEFS]
-        rows.append((group_label(group.name), f"{group.notion.upper()} {float(group.epsilon):g}", *examples))
+        rows.append((say.group_label(group.name), f"{group.notion.upper()} {float(group.epsilon):g}", *examples))
     headers = ("who", "promised ε", *(f"believed {percent(belief)} before" for belief in _BELIEFS))
     said = _sentence(plan)
     more = "" if len(plan.groups) <= _MOST_GROUPS else f"<p>The first {_MOST_GROUPS} of {len(plan.groups)}.</p>"
@@ -137,9 +137,9 @@ def _after(belief: Fraction, ratio: Fraction | None, side: int) -> Fraction:
 
 
 def _limits(plan: AnyPlan) -> str:
-    outside = [(group, outside_values(group)) for group in plan.groups]
+    outside = [(group, say.outside_values(group)) for group in plan.groups]
     named = [
-        f"{group_label(group.name)}: {', '.join(map(str, values[:8]))}{', …' if len(values) > 8 else ''}"
+        f"{say.group_label(group.name)}: {', '.join(map(str, values[:8]))}{', …' if len(values) > 8 else ''}"
         for group, values in outside
         if values
     ]
@@ -173,7 +173,7 @@ def _set_words(group: Group) -> str:
 
 
 def _again(plan: AnyPlan, waves: int) -> str:
-    if again := again_sentence(plan):
+    if again := say.again_sentence(plan):
         return f"<p>{escape(again)}</p>"
     said = (
         "A device keeps its report and sends the same one again if the connection fails: this tells nothing more. A "
@@ -183,7 +183,7 @@ def _again(plan: AnyPlan, waves: int) -> str:
     if waves > 2:
         said += f" {waves} waves with the same people: by at most {_together(plan, waves)}."
     if plan.limit is not None:
-        limit = factor(exp_enclosure(plan.limit)[1])
+        limit = say.factor(exp_enclosure(plan.limit)[1])
         said += f" A device draws no report with which those of one person could exceed a factor of {limit}."
     return f"<p>{escape(said)}</p>"
 
@@ -197,7 +197,7 @@ def _together(plan: AnyPlan, reports: int) -> str:
         times = 2 * reports - 1 if group.notion == "lip" else reports
         bound = exp_enclosure(times * group.epsilon)[1]
         found.append(bound if group.audit.ldp.ratio is None else min(bound, group.audit.ldp.ratio**reports))
-    return factor(max(found))
+    return say.factor(max(found))
 
 
 def _sent_plainly(plan: AnyPlan) -> str:
