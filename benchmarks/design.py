@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import GroupPrior, Histogram, Prior, Sum, design
-from tacit.cli.comparing import draw
+from tacit.cli.priors import draw
 from tacit.designs import Promise, Search
 from tacit.published import compare
 from tacit.task import Task

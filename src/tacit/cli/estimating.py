@@ -1,4 +1,4 @@
-"""`tacit estimate`, `difference`, `export` and `regress`: findings from reports. Argument parsing and printing only."""
+"""`tacit estimate`, `difference`, `crosstab`, `export` and `regress`: findings from reports. Parsing and printing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 
 from tacit.cli import app as cli
 from tacit.cli.everything import typed
-from tacit.cli.questions import asked_questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +108,47 @@ def estimate_command(
         results.print_breakdown(cli.out, loaded, by, result.parts)
 
 
+def asked_questions(
+    plan: AnyPlan,
+    cells: list[Cell],
+    whole: Tally,
+    options: dict[str, Any],
+    asked: list[float] | None,
+    to: cli.Findings,
+) -> None:
+    """Estimate and print every question; `options` are those of `estimate_questions`, `asked` the quantiles."""
+    from tacit.estimates import estimate_questions, quantiles
+    from tacit.show.questions import print_questions, question_rows, write_questions
+    from tacit.show.results import print_quantiles
+
+    if not cells:
+        refused = f" All {whole.refused:,} rows were refused." if whole.refused else ""
+        raise ValueError(f"There are no reports to estimate from.{refused}")
+    found = estimate_questions(plan, cells, **options)
+    about = {name: each for name, each in options.items() if name in ("level", "by", "scope", "population")}
+    medians = {
+        question.name: quantiles(plan, cells, asked or [0.5], question=question.name, **about)
+        for question in plan.private
+        if question.task == "quantiles" and question.name in found
+    }
+    if asked and not medians:
+        raise ValueError("No question of this plan is asked for its quantiles.")
+    if to.html is not None:
+        write_questions(to.html, plan, found, whole, to.brand)
+    to.write(lambda: question_rows(found))
+    if to.as_json:
+        facts_of = {name: {k: v for k, v in one.to_dict().items() if k != "estimates"} for name, one in found.items()}
+        more = {name: {"quantiles": [each.to_dict() for each in several]} for name, several in medians.items()}
+        questions = [{"name": name} | each | more.get(name, {}) for name, each in facts_of.items()]
+        facts = {"plan": plan.hash, "n_reports": whole.n_reports, "refused": whole.refused}
+        cli.print_json(facts | {"questions": questions, "estimates": question_rows(found)})
+        return
+    print_questions(cli.out, plan, found)
+    for name, several in medians.items():
+        print_quantiles(cli.out, several, options.get("level", 0.95), name)
+    cli.tell_refused(whole.refused, weighted=False)
+
+
 def read_reports(
     plan: AnyPlan,
     reports: str,
@@ -148,6 +188,7 @@ _MODEL = "linear, logistic or multinomial; by default what the task asks for."
 
 _PAIR = "Of several questions, also the joint answers of two; repeatable."
 _WHICH = "Of a plan of several questions: the one that is asked about."
+QuestionName = Annotated[str, typer.Argument(metavar="QUESTION", help="The name of a question of the plan.")]
 QuestionOption = Annotated[str | None, cli.option("--question", metavar="NAME", help=_WHICH)]
 
 
@@ -314,6 +355,41 @@ def _tell_trend(
         cli.print_json({"plan": plan.hash} | found.to_dict() | {"refused": refused})
         return
     print_trend(cli.out, plan, found, ratio=ratio, notes=_refused_notes(refused))
+
+
+@cli.command("crosstab", epilog="Example: tacit crosstab plan.json tally.json smokes asthma")
+def crosstab_command(
+    plan: cli.PlanFile,
+    reports: cli.Reports,
+    first: QuestionName,
+    second: QuestionName,
+    level: cli.LevelOption = 0.95,
+    simultaneous: cli.SimultaneousOption = None,
+    columns: cli.Columns = cli.COLUMNS,
+    to: cli.Table = cli.TABLE,
+) -> None:
+    """Estimate the table of two questions, with intervals. Tests whether the answers are independent.
+
+    Both questions must be in one block: plan with --cross first,second.
+    """
+    from tacit.estimates import crosstab
+    from tacit.files import read_cells
+    from tacit.plan import load_plan
+    from tacit.show.questions import print_crosstab
+
+    loaded = load_plan(plan)
+    to.check(plan, reports)
+    with cli.progress_bar("counting") as watch:
+        whole, cells = read_cells(loaded, reports, progress=watch, **columns.given())
+    if not cells:
+        raise ValueError(f"There are no reports in {reports}.")
+    found = crosstab(loaded, cells, first, second, level=level, simultaneous=simultaneous)
+    to.write(lambda: found.to_dict()["rows"])
+    if to.as_json:
+        cli.print_json({"plan": loaded.hash} | found.to_dict() | {"refused": whole.refused})
+        return
+    print_crosstab(cli.out, found)
+    cli.tell_refused(whole.refused, weighted=False)
 
 
 @cli.command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")

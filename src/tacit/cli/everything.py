@@ -28,7 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Before asking": {
         "priors": ("priors", "Count answers of the past, group by group, into a prior file."),
-        "compare": ("comparing", "Compare the error of LIP, LDP and the published form, by ε."),
+        "compare": ("priors", "Compare the error of LIP, LDP and the published form, by ε."),
         "audit": ("plans", "Verify a plan again, in exact integers, and explain it."),
         "sheet": ("plans", "Write a page for the ethics board and the privacy officer."),
         "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
@@ -39,7 +39,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "More from reports": {
         "merge": ("collecting", "Merge tallies of the same plan."),
-        "crosstab": ("questions", "Estimate the table of two questions, with intervals."),
+        "crosstab": ("estimating", "Estimate the table of two questions, with intervals."),
         "difference": ("estimating", "Compare shares or means: groups, rounds, or with the prior."),
         "regress": ("estimating", "Regress the answer on public columns, with robust errors."),
         "export": ("estimating", "Write pseudo-values of reports, for R, Stata or statsmodels."),

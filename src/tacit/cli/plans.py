@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tacit.cli import app as cli
+
+if TYPE_CHECKING:
+    from tacit.designs import JointPrior
+    from tacit.plan import Question
 
 _DESIGNS = "auto, or how to search: see the reference."
 _AIMS = "Best for estimates that do not trust the prior (unbiased) or do (mmse)."
@@ -150,8 +154,9 @@ def _stated(given: dict[str, Any]) -> set[str]:
 
 
 def _plan_questions(given: dict[str, Any]) -> None:
-    """A plan of several questions, which takes some of the options."""
-    from tacit.cli.questions import plan_questions
+    """Plan several questions, which takes some of the options, write the plan and print what each costs."""
+    from tacit.designs import make_questionnaire
+    from tacit.show.questions import print_planned
 
     others = {"task", "value", "ldp_cap", "target_rmse", "between", "candidates", "floor", "detect", "arms"}
     others |= {"respondents", "population_size", "design_effect", "smooth", "no_prior", "guide", "lifelong", "waves"}
@@ -162,10 +167,66 @@ def _plan_questions(given: dict[str, Any]) -> None:
             "A plan of several questions takes --epsilon, --importance, --cross, --mean, --public, --impossible, "
             "--limit, --prior-error and --prior-records. Leave the other options out."
         )
-    named = {name: given[name] for name in ("importance", "cross", "mean", "public", "impossible")}
+    if given["epsilon"] is None:
+        raise ValueError("Give --epsilon: the budget of one report, and so of the whole record.")
     uncertainty = _uncertainty(given["prior_error"], given["prior_records"], given["confidence"], None)
-    rest = (given[name] for name in ("question", "limit", "to"))
-    plan_questions(given["priors"], given["questions"], given["epsilon"], named, uncertainty, *rest)
+    joint, questions, title = _questions_of(given)
+    with cli.progress_bar("designing") as watch:
+        planned = make_questionnaire(
+            joint, given["epsilon"], questions=questions, importance=_weights(given["importance"] or []),
+            crosses=[_pair(text) for text in given["cross"] or []], uncertainty=uncertainty,
+            title=given["question"] or title, progress=watch,
+        )  # fmt: skip
+    planned, to = replace(planned, plan=cli.with_limit(planned.plan, given["limit"])), given["to"]
+    summary = planned.to_dict()
+    if to.put_plan(planned.plan, summary):
+        print_planned(to.console, planned.plan, summary, to.output)
+
+
+def _questions_of(given: dict[str, Any]) -> tuple[JointPrior, list[Question], str | None]:
+    """The joint priors, and the questions as a question file, or names and options, state them."""
+    from tacit.designs import joint_columns, read_joint, read_questions, stated_questions
+
+    priors, names = given["priors"], given["questions"]
+    impossible, means, public = (given[name] or [] for name in ("impossible", "mean", "public"))
+    if names.endswith(".toml"):
+        if means or public:
+            raise ValueError(f"{names} says which questions are numbers or public: leave --mean and --public out.")
+        title, read = read_questions(names)
+        there = joint_columns(priors)
+        known = [each["name"] for each in read if not each.get("public") or each["name"] in there]
+        joint = read_joint(priors, known, impossible=impossible)
+        return joint, stated_questions(read, joint), title
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if len(set(wanted)) < len(wanted) or not wanted:
+        raise ValueError("--questions names each question once, as in --questions a,b,c.")
+    joint = read_joint(priors, wanted, impossible=impossible)
+    for name in [*means, *public]:
+        joint.place(name)
+    stated: list[Question] = []
+    for each in joint.questions:
+        number: dict[str, Any] = {"kind": "number", "task": "mean"} if each.name in means else {}
+        stated.append(replace(each, public=each.name in public, **number))
+    return joint, stated, None
+
+
+def _weights(texts: list[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        if not equals:
+            raise ValueError(f"The importance of a question is written as in diabetes=3. Got {text!r}.")
+        if name.strip() in found:
+            raise ValueError(f"The importance of {name.strip()!r} is given twice.")
+        found[name.strip()] = weight.strip()
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not comma or "," in second:
+        raise ValueError(f"A table is of two questions, as in --cross a,b. Got {text!r}.")
+    return first, second
 
 
 def _check_options(given: dict[str, Any]) -> None:
@@ -299,8 +360,6 @@ def audit_command(
 
         raise ValueError(f"{plan} is {kind_of_json(data) or 'JSON'}, not a plan: it has no field 'tacit_plan'.")
     if "questions" in data:
-        from tacit.cli.questions import audit_questions
-
         audit_questions(data, belief, as_json)
         return
     try:
@@ -319,6 +378,53 @@ def audit_command(
         shown.print_audit(cli.out, loaded)
         if others is not None:
             shown.print_other_beliefs(cli.out, others)
+
+
+def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) -> None:
+    """Verify every block of a plan of several questions, and say what that means for the whole record."""
+    from tacit.designs import beliefs_about, other_beliefs, verify_plan
+    from tacit.plan import read_plan
+    from tacit.show import plans as shown
+    from tacit.show.questions import print_record_promise
+    from tacit.show.sentences import outside_values
+
+    try:
+        plan = read_plan(data)
+        for checked in plan.block_plans:
+            verify_plan(checked)
+    except ValueError as error:
+        raise cli.does_not_hold(error, as_json) from error
+    others: list[list[dict[str, Any]]] = []
+    for said, beliefs in ({} if belief is None else beliefs_about(belief, plan)).items():
+        for number, (block, held) in enumerate(zip(plan.blocks, beliefs, strict=True)):
+            others += [[]] * (number + 1 - len(others))
+            mine = [each.to_dict() | ({"public": said} if said else {}) for each in other_beliefs(block.plan, held)]
+            others[number] = [*others[number], *mine]
+    if as_json:
+        blocks = [
+            {
+                "questions": [question.name for question in block.questions],
+                "chance": block.share,
+                "lip": max(group.levels["lip"] for group in block.plan.groups),
+                "ldp": max(group.levels["ldp"] for group in block.plan.groups),
+                "groups": [shown.group_summary(g) | {"outside": outside_values(g)} for g in block.plan.groups],
+            }
+            for block in plan.blocks
+        ]
+        for summary, other in zip(blocks, others, strict=False):
+            summary["belief"] = other
+        cli.print_json({"holds": True, "plan": plan.hash, "blocks": blocks, "notes": list(plan.notes)})
+        return
+    print_record_promise(cli.out, plan)
+    cli.tell_notes(plan.notes, cli.out)
+    if others:
+        cli.out.print("\nSomebody with the other beliefs, block by block:")
+    for number, other in enumerate(others, start=1):
+        for each in other:
+            whose = "".join(f", {part}" for part in (each["group"], each.get("public")) if part is not None)
+            how = "exactly" if each["exact"] else "at most"
+            cli.out.print(f"  block {number}{cli.escape(whose)}: LIP level {how} {each['level']:.4f}.")
+    cli.out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.")
 
 
 @cli.command("channel", epilog="Example: tacit channel plan.json --json")
