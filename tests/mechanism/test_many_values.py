@@ -23,7 +23,7 @@ from tacit.mechanism import Coverage
 from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.mechanism.many_values import MARGIN_UNIT, ManyValues
 from tacit.mechanism.many_values._circle import lay_out
-from tacit.mechanism.many_values._shuffled import circle_information, keys_of
+from tacit.mechanism.many_values._shuffled import ShuffledCircle, circle_information, keys_of
 from tacit.mechanism.singer import first_full_recurrence, terms_of
 from tacit.prior import Prior
 from tacit.task import Histogram
@@ -222,6 +222,30 @@ def test_folding_any_split_adds_up_to_the_same(rule):
     assert whole * rule.scales == pytest.approx(exact, abs=1 if rule.bins else 1e-3)
     different, often = np.unique(reports, return_counts=True)
     assert (rule.fold(different, often) == whole).all()
+
+
+def test_folding_many_pieces_is_sorting_them_by_their_keys():
+    """More pieces than a block, and more reports than are looked at together."""
+    cells = lay_out([2**30 // x for x in range(1, 5001)], 1 << 20)
+    circle = ShuffledCircle(cells=cells, arc=30_000, step=9, cell_bits=20, seed_bits=8, word_bits=56)
+    rng, size = np.random.default_rng(4), circle.piece_cells
+    reports = rng.integers(0, 256, 40) << 20 | rng.integers(0, 1 << 20, 40)
+    expected = np.zeros(len(cells), dtype=np.int64)
+    for order, begin in zip(reports >> 20, reports & (1 << 20) - 1, strict=True):
+        along = np.argsort(keys_of(int(order), len(size)))
+        starts = np.empty(len(size), dtype=np.int64)
+        starts[along] = np.cumsum(size[along]) - size[along]
+        covered = sum(
+            np.clip(begin + turn + 30_000 - starts, 0, size) - np.clip(begin + turn - starts, 0, size)
+            for turn in (0, -(1 << 20))
+        )
+        np.add.at(expected, circle.owners, (2 * covered * circle._units + size) // (2 * size))
+    assert len(size) > 5000
+    assert np.array_equal(circle.fold(reports), expected)
+    # Sums, not the last report alone, and with how often each came.
+    assert np.array_equal(circle.fold(np.repeat(reports, 2)), 2 * expected)
+    assert np.array_equal(circle.fold(reports, np.full(40, 2)), 2 * expected)
+    assert not np.array_equal(circle.fold(reports[:-1]), expected)
 
 
 def test_only_what_is_drawn_can_be_sent(rule):

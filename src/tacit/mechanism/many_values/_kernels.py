@@ -15,6 +15,8 @@ from tacit.mechanism.sampling import in_threads, n_threads
 
 #: Pieces are looked through in runs of this many for those near an end of the arc.
 _RUN = 64
+#: Many pieces are looked at in blocks of this many, for this many reports.
+_BLOCK, _TOGETHER = 2**12, 16
 
 _U32 = np.uint32
 
@@ -82,6 +84,14 @@ def draw(
 
 
 @numba.njit(nogil=True, cache=True)
+def _keys(first: int, multiplier: Any, offset: Any, keys: Any) -> None:
+    """The keys of some pieces from the `first` on."""
+    offset = _U32(offset + multiplier * _U32(first))
+    for y in range(len(keys)):
+        keys[y] = _key(y, multiplier, offset)
+
+
+@numba.njit(nogil=True, cache=True)
 def fold(
     reports: Any, weights: Any, first: int, last: int, cells: Any, units: Any, arc: int, circle: int, cell_bits: int,
     whole: Any, parts: Any,
@@ -91,41 +101,64 @@ def fold(
     `parts` are in `units`; `weights` has one entry for each report, or one for all.
 
     With a the piece in which the arc begins and b the one in which it ends, exactly the pieces between their keys are
-    covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32).
+    covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32). Of many pieces a block is
+    looked through for some reports at a time, so that it stays in the cache; keys are computed again for each look.
     """
-    size, last_cell = len(cells), (1 << cell_bits) - 1
+    size, last_cell, some = len(cells), (1 << cell_bits) - 1, max(1, min(_TOGETHER, last - first))
     bits = 3  # About 8√size slots: as long to walk along them as to sort the pieces of two.
-    while bits < 12 and size >> (2 * bits - 6):
+    while bits < 13 and size >> (2 * bits - 6):
         bits += 1
-    keys, masses, near = np.empty(size, np.uint32), np.empty(1 << bits, np.uint32), np.empty(size + 1, np.int64)
+    numbers, bounds = np.empty((2, some, 2), np.uint32)
+    masses, keys, near = (
+        np.empty((some, 1 << bits), np.uint32),
+        np.empty(_BLOCK, np.uint32),
+        np.empty(size + 1, np.int64),
+    )
     every, nothing = len(weights) == 1, weights[0] * 0
-    for i in range(first, last):
-        weight = weights[0 if every else i]
-        begin = reports[i] & last_cell
-        end = begin + arc
-        end -= circle if end >= circle else 0
-        multiplier, offset = _seed_numbers(reports[i] >> cell_bits)
-        for y in range(size):
-            keys[y] = _key(y, multiplier, offset)
+    for start in range(first, last, some):
+        some = min(some, last - start)
+        for k in range(some):
+            numbers[k, 0], numbers[k, 1] = _seed_numbers(reports[start + k] >> cell_bits)
         masses[:] = 0
-        for y in range(size):
-            masses[keys[y] >> _U32(32 - bits)] += cells[y]
-        slot_a, before_a = _slot(begin, masses)
-        slot_b, before_b = _slot(end, masses)
-        found = _gather(keys, slot_a, slot_b, bits, near)
-        a, before_a = _walk(begin, before_a, slot_a, keys, cells, bits, near[:found])
-        b, before_b = _walk(end, before_b, slot_b, keys, cells, bits, near[:found])
-        low, width = _U32(keys[a] + _U32(1)), _U32(_U32(keys[b] - keys[a]) - _U32(1))
-        if a != b:
-            parts[a] += weight * units_of(before_a + cells[a] - begin, cells[a], units[a])
-            parts[b] += weight * units_of(end - before_b, cells[b], units[b])
-        elif begin < end:  # The arc lies inside one piece.
-            parts[a] += weight * units_of(arc, cells[a], units[a])
-            width = _U32(0)
-        else:  # It leaves out a part of one piece only.
-            parts[a] += weight * units_of(cells[a] - (begin - end), cells[a], units[a])
-        for y in range(size):
-            whole[y] += weight if _U32(keys[y] - low) < width else nothing
+        for block in range(0, size, _BLOCK):
+            few = cells[block : block + _BLOCK]
+            for k in range(some):
+                _add_masses(few, block, numbers[k, 0], numbers[k, 1], bits, keys[: len(few)], masses[k])
+        for k in range(some):
+            weight, multiplier, offset = weights[0 if every else start + k], numbers[k, 0], numbers[k, 1]
+            begin = reports[start + k] & last_cell
+            end = begin + arc
+            end -= circle if end >= circle else 0
+            slot_a, before_a = _slot(begin, masses[k])
+            slot_b, before_b = _slot(end, masses[k])
+            found = _gather(size, multiplier, offset, slot_a, slot_b, bits, keys, near)
+            a, before_a = _walk(begin, before_a, slot_a, multiplier, offset, cells, bits, near[:found])
+            b, before_b = _walk(end, before_b, slot_b, multiplier, offset, cells, bits, near[:found])
+            key_a, key_b = _key(a, multiplier, offset), _key(b, multiplier, offset)
+            bounds[k, 0], bounds[k, 1] = key_a + _U32(1), key_b - key_a - _U32(1)
+            if a != b:
+                parts[a] += weight * units_of(before_a + cells[a] - begin, cells[a], units[a])
+                parts[b] += weight * units_of(end - before_b, cells[b], units[b])
+            elif begin < end:  # The arc lies inside one piece.
+                parts[a] += weight * units_of(arc, cells[a], units[a])
+                bounds[k, 1] = 0
+            else:  # It leaves out a part of one piece only.
+                parts[a] += weight * units_of(cells[a] - (begin - end), cells[a], units[a])
+        for block in range(0, size, _BLOCK):
+            few = whole[block : block + _BLOCK]
+            for k in range(some):
+                weight, low, width = weights[0 if every else start + k], bounds[k, 0], bounds[k, 1]
+                multiplier, offset = numbers[k, 0], _U32(numbers[k, 1] + numbers[k, 0] * _U32(block))
+                for y in range(len(few)):
+                    few[y] += weight if _U32(_key(y, multiplier, offset) - low) < width else nothing
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_masses(cells: Any, first: int, multiplier: Any, offset: Any, bits: int, keys: Any, masses: Any) -> None:
+    """Add the cells of some pieces from the `first` on to the slots of their leading key bits."""
+    _keys(first, multiplier, offset, keys)
+    for y in range(len(cells)):
+        masses[keys[y] >> _U32(32 - bits)] += cells[y]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -139,26 +172,29 @@ def _slot(cell: Any, masses: Any) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def _gather(keys: Any, slot_a: int, slot_b: int, bits: int, near: Any) -> Any:
+def _gather(size: int, multiplier: Any, offset: Any, slot_a: int, slot_b: int, bits: int, keys: Any, near: Any) -> Any:
     """Put the pieces of two slots into `near`, in the order of their keys, and return how many they are.
 
     Of many pieces most runs have none, and finding that out is a loop without branches; `near` has room for one more.
     """
     found: Any = 0
     low_a, low_b, width = _U32(slot_a << (32 - bits)), _U32(slot_b << (32 - bits)), _U32(1 << (32 - bits))
-    for start in range(0, len(keys), _RUN):
-        run = keys[start : start + _RUN]
-        some = _U32(0)
-        for j in range(len(run)):
-            some = _U32(some + (_U32(1) if _U32(run[j] - low_a) < width else _U32(0)))
-            some = _U32(some + (_U32(1) if _U32(run[j] - low_b) < width else _U32(0)))
-        if some:
-            for j in range(len(run)):
-                near[found] = start + j
-                found += (_U32(run[j] - low_a) < width) | (_U32(run[j] - low_b) < width)
+    run = np.uint64(_RUN)
+    for block in range(0, size, _BLOCK):
+        some = np.uint64(min(_BLOCK, size - block))
+        _keys(block, multiplier, offset, keys[:some])
+        for start in range(np.uint64(0), some, run):
+            least = _U32(0xFFFFFFFF)
+            for j in range(run):  # Beyond the last piece are keys of others, which do no harm.
+                least = min(least, min(_U32(keys[start + j] - low_a), _U32(keys[start + j] - low_b)))
+            if least < width:
+                for y in range(start, min(start + run, some)):
+                    near[found] = block + np.int64(y)
+                    found += np.int64(min(_U32(keys[y] - low_a), _U32(keys[y] - low_b)) < width)
     for last in range(1, found):
         y, place = near[last], last
-        while place and keys[near[place - 1]] > keys[y]:
+        key = _key(y, multiplier, offset)
+        while place and _key(near[place - 1], multiplier, offset) > key:
             near[place] = near[place - 1]
             place -= 1
         near[place] = y
@@ -166,12 +202,12 @@ def _gather(keys: Any, slot_a: int, slot_b: int, bits: int, near: Any) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, near: Any) -> Any:
+def _walk(cell: Any, before: Any, slot: int, multiplier: Any, offset: Any, cells: Any, bits: int, near: Any) -> Any:
     """The piece on which a cell lies, of those in `slot`, and the cells before that piece."""
     at = -1
     for place in range(len(near)):
         y = near[place]
-        if keys[y] >> _U32(32 - bits) == slot:
+        if _key(y, multiplier, offset) >> _U32(32 - bits) == slot:
             at = y
             if before + cells[y] > cell:
                 break
