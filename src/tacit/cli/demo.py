@@ -9,7 +9,6 @@ again would weaken what it was promised. At last a third crowd answers three que
 from __future__ import annotations
 
 import csv
-import http.client
 import json
 import math
 import os
@@ -21,10 +20,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +41,7 @@ from tacit.prior import Prior
 from tacit.published import theorem3
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import secret_bytes
+from tacit.show.plans import table
 
 OUT = Path("out/demo")
 EPSILON = 1
@@ -257,9 +256,7 @@ def write_answers(path: Path, seed: int = 2020) -> dict[str, int]:
 
 def promises(groups: Sequence[str] = tuple(DIABETES)[::2]) -> Table:
     """Per group: the level that the published channel reaches, and ours."""
-    table = Table("age", "believed", "promised ε", "published reaches", "ours", "kept")
-    for column in table.columns[1:5]:
-        column.justify = "right"
+    shown = table("age", "believed", "promised ε", "published reaches", "ours", "kept")
     for name in groups:
         ill, people = DIABETES[name][0]
         prior = Prior.of({"yes": ill, "no": people - ill})
@@ -270,8 +267,8 @@ def promises(groups: Sequence[str] = tuple(DIABETES)[::2]) -> Table:
             kept = "[red]by ours only[/red]"
         published = audit(theorem3(prior, EPSILON, force=True)).lip.epsilon
         ours = audit(optimal_binary(prior, EPSILON)).lip.epsilon
-        table.add_row(name, f"{ill / people:.1%}", f"{EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
-    return table
+        shown.add_row(name, f"{ill / people:.1%}", f"{EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
+    return shown
 
 
 # -- the service ------------------------------------------------------------------------------------------------------
@@ -336,9 +333,9 @@ def service() -> Iterator[dict[str, Any]]:
 
 def answer_over_http(started: dict[str, Any], seed: int = 2022) -> dict[str, Any]:
     """People answer: every device fetches the plan, randomizes, and sends its report; some send it twice."""
-    host, path = urlsplit(started["url"]).netloc, f"/api/surveys/{started['surveys'][0]['survey']}"
+    survey = f"{started['url']}/api/surveys/{started['surveys'][0]['survey']}"
     group, ill = simulate(BROWSERS, seed)
-    plan = Plan.from_dict(_call(host, "GET", f"{path}/plan"))
+    plan = Plan.from_dict(_ask(f"{survey}/plan"))
     randomizer = Randomizer(plan)
     bodies = [
         {
@@ -348,9 +345,8 @@ def answer_over_http(started: dict[str, Any], seed: int = 2022) -> dict[str, Any
         }
         for k, sick in zip(group.tolist(), ill.tolist(), strict=True)
     ]
-    outcomes = Counter(_send(host, f"{path}/reports", bodies))
-    again = Counter(_send(host, f"{path}/reports", bodies[:AGAIN]))
-    results = _call(host, "GET", f"{path}/results", started["token"])
+    outcomes, again = (Counter(_send(f"{survey}/reports", each)) for each in (bodies, bodies[:AGAIN]))
+    results = _ask(f"{survey}/results", token=started["token"])
     return {
         "counted": outcomes["counted"],
         "sent_again": again.total(),
@@ -360,36 +356,20 @@ def answer_over_http(started: dict[str, Any], seed: int = 2022) -> dict[str, Any
     }
 
 
-def _send(host: str, path: str, bodies: Sequence[dict[str, Any]]) -> list[str]:
-    """Post each body, over several connections at once. Returns what the service said to each."""
-
-    def over_one_connection(share: Sequence[dict[str, Any]]) -> list[str]:
-        with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
-            return [_exchange(connection, "POST", path, body)["status"] for body in share]
-
+def _send(address: str, bodies: Sequence[dict[str, Any]]) -> list[str]:
+    """Post each body, several at once. Returns what the service said to each."""
     err = Console(stderr=True)
-    shares = [bodies[start : start + 100] for start in range(0, len(bodies), 100)]
     with ThreadPoolExecutor(CONNECTIONS) as devices:
-        answers = devices.map(over_one_connection, shares)
-        watched = track(answers, "sending", len(shares), console=err, transient=True, disable=not err.is_terminal)
-        return list(chain.from_iterable(watched))
+        answers = devices.map(lambda body: str(_ask(address, body)["status"]), bodies)
+        return list(track(answers, "sending", len(bodies), console=err, transient=True, disable=not err.is_terminal))
 
 
-def _call(host: str, method: str, path: str, token: str | None = None) -> dict[str, Any]:
-    with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
-        return _exchange(connection, method, path, token=token)
-
-
-def _exchange(
-    connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, token: str | None = None
-) -> dict[str, Any]:
-    """One request for JSON; anything but success is an error."""
+def _ask(address: str, body: Any = None, token: str | None = None) -> dict[str, Any]:
+    """One request for JSON, past any proxy; anything but success is an error."""
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
-    response = connection.getresponse()
-    said: dict[str, Any] = json.loads(response.read())
-    if response.status != 200:
-        raise OSError(f"The service answered {response.status} to {method} {path}: {said.get('detail')}")
+    request = Request(address, None if body is None else json.dumps(body).encode(), headers)
+    with build_opener(ProxyHandler({})).open(request, timeout=60) as response:
+        said: dict[str, Any] = json.load(response)
     return said
 
 

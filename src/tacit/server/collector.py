@@ -23,17 +23,9 @@ from typing import Any, TypeVar
 
 from tacit.estimates import Estimator, NotEstimableError, QuestionView, views_of
 from tacit.plan import AnyPlan, read_plan
+from tacit.server import invitations
 from tacit.server.http import batches
 from tacit.server.http.messages import SURVEY_ID, Change, NewSurvey, Report
-from tacit.server.invitations import (
-    CredentialKey,
-    from_text,
-    make_invitations,
-    new_secrets,
-    read_invitation,
-    sign_blinded,
-    to_text,
-)
 from tacit.server.problems import BusyError, Refusal
 from tacit.server.results.results import Results, crosstab_facts
 from tacit.server.site.published import Page
@@ -65,9 +57,15 @@ class ReadySurvey:
         self.id, self.life = survey.id, survey.life
         self.plan = read_plan(json.loads(survey.plan))
         self.secret = survey.invitation_secret
-        self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
+        self.credentials = None if survey.credential_key is None else invitations.CredentialKey(survey.credential_key)
         # Done here, before a report waits for it: the first fold of a process compiles.
         self.folds = fold_groups(self.plan)
+
+    def inviting(self) -> tuple[bytes, invitations.CredentialKey]:
+        """What signs invitations, and what they are exchanged for."""
+        if self.secret is None or self.credentials is None:
+            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
+        return self.secret, self.credentials
 
     def submission(self, message: Report) -> Submission:
         """A message as a submission, if the plan can have sent it and its sender may take part."""
@@ -215,7 +213,7 @@ class Collector:
     async def create(self, wanted: NewSurvey) -> tuple[str, bool]:
         """Open a survey; its id, and whether it is new."""
         plan = await asyncio.to_thread(_plan, wanted.plan)
-        secrets = await asyncio.to_thread(new_secrets, wanted.invited)
+        secrets = await asyncio.to_thread(invitations.new_secrets, wanted.invited)
         names = ("public_results", "group_question", "ends", "publish_every")
         shown = {name: value for name in names if (value := getattr(wanted, name)) is not None}
         create = partial(self.store.create, plan, **shown, **secrets)
@@ -236,18 +234,14 @@ class Collector:
 
     async def invite(self, name: str, count: int) -> list[str]:
         """New invitations."""
-        ready = await self.ready(name)
-        if ready.secret is None:
-            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
+        secret, _ = (await self.ready(name)).inviting()
         await self.writer.run(partial(self.store.add_invitations, name, count))
-        return await asyncio.to_thread(make_invitations, ready.secret, name, count)
+        return await asyncio.to_thread(invitations.make_invitations, secret, name, count)
 
-    async def revoke(self, name: str, invitations: list[str]) -> tuple[int, int]:
+    async def revoke(self, name: str, named: list[str]) -> tuple[int, int]:
         """Let invitations count for nothing; how many now do, and how many had been used."""
-        ready = await self.ready(name)
-        if ready.secret is None:
-            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
-        numbers = {read_invitation(ready.secret, name, each) for each in invitations}
+        secret, _ = (await self.ready(name)).inviting()
+        numbers = {invitations.read_invitation(secret, name, each) for each in named}
         if None in numbers:
             raise Refusal(422, "Not all of these are invitations to this survey; none was revoked.")
         used = await self.writer.run(partial(self.store.revoke, name, [n for n in numbers if n is not None]))
@@ -273,18 +267,17 @@ class Collector:
         return signed
 
     async def _exchange(self, ready: ReadySurvey, invitation: str, blinded: str) -> tuple[Outcome, str]:
-        if ready.secret is None or ready.credentials is None:
-            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
-        number, message = read_invitation(ready.secret, ready.id, invitation), from_text(blinded)
+        secret, credentials = ready.inviting()
+        number, message = invitations.read_invitation(secret, ready.id, invitation), invitations.from_text(blinded)
         if number is None:
             raise Refusal(403, "This is not an invitation to this survey.")
-        if message is None or not ready.credentials.can_sign(message):
+        if message is None or not credentials.can_sign(message):
             raise Refusal(422, "The blinded message must be a number below the modulus, of its length.")
         redemption = Redemption(ready.id, number, hashlib.sha256(message).digest(), ready.life)
         # Signed while it is written, and given away only when the invitation is known to be spent for it.
-        signing = self._signing.begin(ready.credentials, message)
+        signing = self._signing.begin(credentials, message)
         outcome = await self.writer.submit(redemption)
-        return outcome, to_text(await signing)
+        return outcome, invitations.to_text(await signing)
 
     async def alone(self, make: Callable[..., T], *words: Any) -> T:
         """What a long computation returns, in a thread. One is made at a time: many who look share the work."""
@@ -408,7 +401,7 @@ class Collector:
         """
         survey = await self.survey(name)
         ready = await self._ready_for(survey)
-        secrets = await asyncio.to_thread(new_secrets, survey.invited)
+        secrets = await asyncio.to_thread(invitations.new_secrets, survey.invited)
         names = ("group_question", "public_results", "publish_every")
         shown = {each: getattr(survey, each) for each in names}
         if not next_wave:
@@ -436,12 +429,12 @@ class Signing:
     """Signs blinded messages in threads, several in a turn, while they are written."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[CredentialKey, bytes, asyncio.Future[bytes]]] = deque()
+        self._waiting: deque[tuple[invitations.CredentialKey, bytes, asyncio.Future[bytes]]] = deque()
         #: One core is left to the event loop.
         self._idle = max(1, (os.cpu_count() or 1) - 1)
         self._threads = ThreadPoolExecutor(self._idle, "tacit-signing")
 
-    def begin(self, key: CredentialKey, blinded: bytes) -> asyncio.Future[bytes]:
+    def begin(self, key: invitations.CredentialKey, blinded: bytes) -> asyncio.Future[bytes]:
         """The blind signature to be."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, blinded, future))
@@ -459,7 +452,7 @@ class Signing:
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while turn := list(_taken(self._waiting, _TURN)):
-            signed = sign_blinded([(key, blinded) for key, blinded, _ in turn])
+            signed = invitations.sign_blinded([(key, blinded) for key, blinded, _ in turn])
             loop.call_soon_threadsafe(resolve, [future for _, _, future in turn], signed)
         loop.call_soon_threadsafe(self._stopped)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics, exposition
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 import tacit
 from tacit.estimates import Estimator
@@ -21,19 +22,7 @@ from tacit.server.collector import Collector
 from tacit.server.http import messages as m
 from tacit.server.http.intake import Intake, Proxies, RateLimit
 from tacit.server.http.management import access, administration, management, survey_facts
-from tacit.server.http.routes import (
-    ADMIN,
-    BEARER,
-    CLOSED,
-    COMMON,
-    TEXT,
-    Direct,
-    Service,
-    grant_of,
-    published_to,
-    reads_live,
-    within_rate,
-)
+from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, TEXT, Service, grant_of, published_to, reads_live
 from tacit.server.problems import Refusal, answer_with_problems
 from tacit.server.results import breakdown
 from tacit.server.results.results import NUMBERS
@@ -144,6 +133,24 @@ async def show_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
 async def show_plan(survey: m.SurveyId, service: Service, request: Request) -> Response:
     """The plan, for clients to check and to randomize with."""
     return (await service.ready(survey)).plan_page.respond(request)
+
+
+class Direct:
+    """A busy route, without layers of its own: the app answers what it raises, and `Intake` has read the body."""
+
+    def __init__(self, respond: Callable[[Request], Awaitable[Response]]) -> None:
+        self._respond = respond
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._respond(Request(scope, receive))
+        await response(scope, receive, send)
+
+
+def within_rate(request: Request) -> None:
+    """Let those pass who did not send too much."""
+    wait = request.app.state.limit.wait((request.scope["client"] or ("",))[0])
+    if wait:
+        raise Refusal(429, "Too many submissions from this address. Try later.", {"Retry-After": str(wait)})
 
 
 _TOLD = {outcome: JSONResponse({"status": outcome}) for outcome in ("counted", "already counted")}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from tacit.server.collector import Collector
 from tacit.server.http.messages import SurveyId
@@ -63,24 +62,6 @@ def published_to(request: Request, page: Page | None) -> Response:
     response = page.respond(request)
     response.headers["Cache-Control"] = "no-cache"
     return response
-
-
-class Direct:
-    """A busy route, without layers of its own: the app answers what it raises, and `Intake` has read the body."""
-
-    def __init__(self, respond: Callable[[Request], Awaitable[Response]]) -> None:
-        self._respond = respond
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._respond(Request(scope, receive))
-        await response(scope, receive, send)
-
-
-def within_rate(request: Request) -> None:
-    """Let those pass who did not send too much."""
-    wait = request.app.state.limit.wait((request.scope["client"] or ("",))[0])
-    if wait:
-        raise Refusal(429, "Too many submissions from this address. Try later.", {"Retry-After": str(wait)})
 
 
 def _demand(allowed: bool, grant: Grant | None) -> None:

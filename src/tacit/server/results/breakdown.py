@@ -31,7 +31,7 @@ from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv
 from tacit.server.problems import Refusal
 from tacit.server.results.results import LEVEL, NUMBERS, name_of, numbers, rows
 from tacit.server.storage.store import Store
-from tacit.show.sentences import json_ready, whom
+from tacit.show import sentences as say
 from tacit.tally import Tally, merge_all
 
 #: The most estimates for one request; for more there is the tally.
@@ -248,7 +248,7 @@ def part_rows(view: QuestionView, parts: Parts, value: str | None = None) -> lis
         for row in result.rows
         if value in (None, name_of(view, row))
     ]
-    cleaned: list[dict[str, Any]] = json_ready(made)
+    cleaned: list[dict[str, Any]] = say.json_ready(made)
     return cleaned
 
 
@@ -264,7 +264,7 @@ def _compared(view: QuestionView, parts: Parts, estimator: str, value: str | Non
         level=LEVEL,
         scope=parts[0][1].scope if parts else None,
         simultaneous=parts[0][1].simultaneous if parts else False,
-        about=whom(parts[0][1].scope, parts[0][1].simultaneous) if parts else "",
+        about=say.whom(parts[0][1].scope, parts[0][1].simultaneous) if parts else "",
         estimator=parts[0][1].estimator if parts else estimator,
         counts_people=view.counts_people,
         parts=[Part(**row) for row in part_rows(view, parts, chosen)],
@@ -430,4 +430,4 @@ async def show_waves(
         | {"significant": row.significant}
         for row in rows
     ]
-    return Waves(**told.model_dump(), changes=[Change(**each) for each in json_ready(numbers)])
+    return Waves(**told.model_dump(), changes=[Change(**each) for each in say.json_ready(numbers)])

@@ -29,19 +29,8 @@ from tacit.estimates import Estimate, Estimator, PriorCheck, QuestionView, Row, 
 from tacit.plan import AnyPlan, Plan
 from tacit.server.storage import schema
 from tacit.server.storage.store import Store, Survey
+from tacit.show import sentences as say
 from tacit.show.questions import block_alarm, crosstab_sentences
-from tacit.show.sentences import (
-    LEAST_REPORTS,
-    alarm,
-    json_ready,
-    prior_part,
-    prior_shares,
-    promise,
-    promise_cells,
-    record_factors,
-    row_name,
-    whom,
-)
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -100,7 +89,7 @@ class Results:
         if plan.block_column is None:
             ((view, result),) = found
             told["history"] = self._days(survey.life, everything, estimator, stands, view, result)
-            if view.plan.task.kind == "quantiles" and sum(per_group) >= LEAST_REPORTS:
+            if view.plan.task.kind == "quantiles" and sum(per_group) >= say.LEAST_REPORTS:
                 told["median"] = self._median(survey.life, everything, view.plan, stands[-1])
         elif everything:
             told["public"] = _public_facts(plan, self._store.totals(survey.id).values())
@@ -258,9 +247,9 @@ def _facts(
         "history": [],
         "scope": result.scope,
         "simultaneous": result.simultaneous,
-        "about": whom(result.scope, result.simultaneous),
-        "prior_shares": prior_shares(result) if alone else None,
-        "prior_part": prior_part(result) if alone else None,
+        "about": say.whom(result.scope, result.simultaneous),
+        "prior_shares": say.prior_shares(result) if alone else None,
+        "prior_part": say.prior_part(result) if alone else None,
         "influence": changed,
         "influence_added": added,
     }
@@ -274,7 +263,7 @@ def _checks(plan: AnyPlan, found: Sequence[tuple[QuestionView, Estimate | None]]
         view, result = mine[0] if mine else (None, None)
         checks = [] if result is None else list(result.prior_check)
         if view is not None and result is not None and plan.block_column is None:
-            said = [alarm(view.plan, result, each) if each.contradicted else str(each) for each in checks]
+            said = [say.alarm(view.plan, result, each) if each.contradicted else str(each) for each in checks]
             made += map(_check_facts, checks, said)
         elif checks:
             # All of its questions have the same checks; the one that contradicts most is told.
@@ -286,7 +275,7 @@ def _checks(plan: AnyPlan, found: Sequence[tuple[QuestionView, Estimate | None]]
 
 def name_of(view: QuestionView, row: Row) -> str:
     """How a row is called."""
-    return "mean" if view.question.task == "mean" else row_name(view.plan, row.value)
+    return "mean" if view.question.task == "mean" else say.row_name(view.plan, row.value)
 
 
 def numbers(view: QuestionView, row: Row) -> dict[str, Any]:
@@ -299,7 +288,7 @@ def rows(view: QuestionView, result: Estimate, limit: int | None = None) -> list
     made = [numbers(view, row) for row in result.rows]
     if limit is not None and len(made) > limit:
         made = sorted(made, key=lambda row: -row["estimate"] if math.isfinite(row["estimate"]) else math.inf)[:limit]
-    cleaned: list[dict[str, Any]] = json_ready(made)
+    cleaned: list[dict[str, Any]] = say.json_ready(made)
     return cleaned
 
 
@@ -314,15 +303,15 @@ def _group_facts(plan: AnyPlan, place: int, n_reports: int) -> dict[str, Any]:
     groups = [block.groups[place] for block in plan.block_plans]
     first, asked, several = groups[0], plan.block_plans[0], len(plan.private) > 1
     levels = {name: max(each.levels[name] for each in groups) for name in first.levels}
-    bound, odds = record_factors(groups)
+    bound, odds = say.record_factors(groups)
     return {
         "group": first.name,
         "n_reports": n_reports,
         "epsilon": float(first.epsilon),
         "notion": first.notion,
-        "levels": json_ready(levels),
-        "promise": promise(plan, first.name),
-        "belief": None if several or first.without_prior else list(promise_cells(asked, first)[1:5]),
+        "levels": say.json_ready(levels),
+        "promise": say.promise(plan, first.name),
+        "belief": None if several or first.without_prior else list(say.promise_cells(asked, first)[1:5]),
         "near": asked.between and not several,
         "bound": bound if several else None,
         "odds": odds,
@@ -382,7 +371,7 @@ def crosstab_facts(plan: AnyPlan, tally: Tally, first: str, second: str) -> dict
     ]
     names = ("n_reports", "level", "independence", "association")
     facts = {"first": first, "second": second, "rows": rows} | {name: told[name] for name in names}
-    cleaned: dict[str, Any] = json_ready(facts | {"sentences": crosstab_sentences(found)})
+    cleaned: dict[str, Any] = say.json_ready(facts | {"sentences": crosstab_sentences(found)})
     return cleaned
 
 

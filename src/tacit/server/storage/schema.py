@@ -7,6 +7,8 @@ newest are one sealed row (`vault.Pending`), whose seal is in the vault and not 
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Boolean, Column, Date, Integer, LargeBinary, MetaData, String, Table, Text
 
 metadata = MetaData()
@@ -16,12 +18,26 @@ REVISION = "0001"
 TAG_DIGITS = 32
 
 
-def _survey() -> Column[str]:
-    return Column("survey", String(21), primary_key=True)
+def _of_survey(name: str, *columns: Column[Any], with_rowid: bool = False) -> Table:
+    """A table of something about surveys, in the order of its key."""
+    survey = Column("survey", String(21), primary_key=True)
+    return Table(name, metadata, survey, *columns, sqlite_with_rowid=with_rowid)
 
 
-def _day() -> Column[object]:
+def _day() -> Column[Any]:
     return Column("day", Date, primary_key=True)
+
+
+def _key(name: str, kind: Any = BigInteger) -> Column[Any]:
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _number(name: str) -> Column[Any]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _bytes(name: str) -> Column[Any]:
+    return Column(name, LargeBinary, nullable=False)
 
 
 surveys = Table(
@@ -45,92 +61,41 @@ surveys = Table(
 )
 
 #: The tally: how often each report came, per group (its position in the plan) and day.
-counts = Table(
-    "counts",
-    metadata,
-    _survey(),
-    _day(),
-    Column("group", Integer, primary_key=True, autoincrement=False),
-    Column("report", BigInteger, primary_key=True, autoincrement=False),
-    Column("count", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
+counts = _of_survey("counts", _day(), _key("group", Integer), _key("report"), _number("count"))
 
 #: The tally of groups in which nearly every report is different: sums of coverage, per group and day. The array has a
 #: 64-bit integer for each possible value, least significant byte first. No single report is kept.
-coverage = Table(
-    "coverage",
-    metadata,
-    _survey(),
-    _day(),
-    Column("group", Integer, primary_key=True, autoincrement=False),
-    Column("sums", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
+coverage = _of_survey("coverage", _day(), _key("group", Integer), _bytes("sums"))
 
 #: Pieces of large batches: a thousand of a group's reports, each with how often it came, as pairs of 64-bit integers,
 #: least significant byte first. A batch is written at once, and its pieces move to `counts` one by one, so that others
 #: do not wait. `piece` is random.
-arriving = Table(
-    "arriving",
-    metadata,
-    _survey(),
-    _day(),
-    Column("group", Integer, primary_key=True, autoincrement=False),
-    Column("piece", BigInteger, primary_key=True, autoincrement=False),
-    Column("content", LargeBinary, nullable=False),
-)
+arriving = _of_survey("arriving", _day(), _key("group", Integer), _key("piece"), _bytes("content"), with_rowid=True)
 
 #: How many reports are in `counts`, `arriving` and `coverage`: cheap to look at, so that a tally that did not change is
 #: not read again.
-totals = Table(
-    "totals",
-    metadata,
-    _survey(),
-    _day(),
-    Column("group", Integer, primary_key=True, autoincrement=False),
-    Column("count", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
+totals = _of_survey("totals", _day(), _key("group", Integer), _number("count"))
 
 #: How many reports of batches the plan could not have sent.
-refusals = Table(
-    "refusals", metadata, _survey(), _day(), Column("count", BigInteger, nullable=False), sqlite_with_rowid=False
-)
+refusals = _of_survey("refusals", _day(), _number("count"))
 
 #: The newest of a survey, not yet in the other tables: reports, tags of keys, tags of exchanges; three sets, sealed.
-sealed = Table(
-    "sealed",
-    metadata,
-    _survey(),
-    Column("version", BigInteger, nullable=False),  # which of the vault's seals opens it
-    # With row ids, since SQLite's tables without them take rows of this size apart.
-    Column("content", LargeBinary, nullable=False),
-)
+#: `version` says which of the vault's seals opens it. With row ids, since SQLite's tables without them take rows of
+#: this size apart.
+sealed = _of_survey("sealed", _number("version"), _bytes("content"), with_rowid=True)
 
-#: Public results: the tally as it was when it was last published on a day.
-published = Table(
-    "published",
-    metadata,
-    _survey(),
-    _day(),
-    Column("n_reports", BigInteger, nullable=False),
-    Column("tally", LargeBinary, nullable=False),  # compressed JSON
-    sqlite_with_rowid=False,
-)
+#: Public results: the tally, as compressed JSON, as it was when it was last published on a day.
+published = _of_survey("published", _day(), _number("n_reports"), _bytes("tally"))
 
 #: Tags of the keys of what was counted, erased when the survey closes.
-keys = Table("keys", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False)
+keys = _of_survey("keys", Column("tag", String(TAG_DIGITS), primary_key=True))
 
 #: Tags of exchanged invitations, each with one of the blinded message it was exchanged for, and of revoked ones, with
 #: nothing; erased at closing.
-redemptions = Table(
+redemptions = _of_survey(
     "redemptions",
-    metadata,
-    _survey(),
     Column("tag", String(TAG_DIGITS), primary_key=True),
     Column("blinded", String(TAG_DIGITS), nullable=False),
-    sqlite_with_rowid=False,
 )
 
 #: Who may do what: the hash of each token with its role, and the survey if the role is for one.
