@@ -96,12 +96,12 @@ def on_cluster(workers: int, rows: int, folder: Path) -> dict[str, tuple[float, 
             raise SystemExit(f"{workers} executors should run. There are {len(executors)}.")
         for core, executor in enumerate(executors):
             hold(executor, core)
-        jobs = Measured(executors, Path(made))
+        jobs, files = Measured(executors, Path(made)), spark.SparkFiles(session)
         jobs.run("Spark copies the file", lambda out: frame.write.parquet(out))
         jobs.run("through Python, untouched", lambda out: frame.mapInArrow(untouched, frame.schema).write.parquet(out))
-        done = jobs.run("perturb", lambda out: spark.perturb(plan, frame, out))
+        done = jobs.run("perturb", lambda out: files.perturb_file(plan, frame, out))
         reports = session.read.parquet(*map(str, sorted(Path(made).glob("out-*"))[-1:]))
-        counted = jobs.run("tally", lambda out: spark.tally(plan, reports))
+        counted = jobs.run("tally", lambda out: files.tally_file(plan, reports))
     if done.reports != rows or counted.n_reports != rows:
         raise SystemExit("reports were lost")
     return jobs.times

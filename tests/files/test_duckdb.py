@@ -12,8 +12,7 @@ from scipy.stats import binom
 from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
 from tacit.designs import Search
 from tacit.designs.prior_file import GroupPrior
-from tacit.files import InputError, tally_by, tally_file
-from tacit.files.duckdb import add_perturb
+from tacit.files import InputError, add_perturb, tally_by, tally_file
 
 SECRET = "a-very-private-answer"
 ROWS = 20_000

@@ -10,9 +10,17 @@ from pyarrow import csv
 
 from tacit import Prior
 from tacit.estimates import estimate_questions
-from tacit.files import BadRowsError, export_file, perturb_file, perturb_table, regress_file, tally_by, tally_file
+from tacit.files import (
+    BadRowsError,
+    add_perturb,
+    export_file,
+    perturb_file,
+    perturb_table,
+    regress_file,
+    tally_by,
+    tally_file,
+)
 from tacit.files.columns import InputError
-from tacit.files.duckdb import add_perturb
 from tacit.files.giveaway import GivesAwayError
 from tacit.plan import CHANCES, PlanError, Question, Questionnaire
 from tacit.randomize import RecordRandomizer, SeededWords

@@ -17,8 +17,7 @@ from tacit import Plan, Sum, make_plan, priors_from
 from tacit.designs import make_questionnaire, read_joint
 from tacit.designs.prior_file import read_priors, recoding_in, recoding_lines
 from tacit.disk import TextTable
-from tacit.files import BadRowsError, InputError, perturb_file, perturb_table, tally_file
-from tacit.files import duckdb as in_duckdb
+from tacit.files import BadRowsError, InputError, add_perturb, perturb_file, perturb_table, tally_file
 from tacit.files.columns import Recoder
 from tacit.microdata import counts_from, joint_from
 from tacit.plan import PlanError, RecodedColumn, Recoding, load_plan
@@ -71,7 +70,7 @@ def test_raw_files_become_reports(tmp_path, extension):
 
 def test_duckdb_reads_raw_cells_and_leaves_out_what_the_plan_leaves_out():
     plan, connection = recoded_plan(), duckdb.connect()
-    in_duckdb.add_perturb(connection, plan)
+    add_perturb(connection, plan)
     connection.register("raw", raw_table())
     rows = connection.sql("SELECT id, tacit_perturb(q7, sex, age) AS report FROM raw ORDER BY id").fetchall()
     told = [None if answer is None or group is None else answer for *_, answer, group in RAW]

@@ -67,6 +67,10 @@ class Running:
     connect: str
     logs: Path
 
+    @property
+    def files(self) -> spark.SparkFiles:
+        return spark.SparkFiles(self.session)
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -138,11 +142,11 @@ def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
         table = reports_of(asked, 1000)
         pq.write_table(table, path := tmp_path / f"{asked.hash}.parquet")
         split = running.session.read.parquet(str(path)).repartition(2)
-        assert spark.tally_by(asked, split, by, weight_column=weight) == tally_by(
+        assert running.files.tally_by(asked, split, by, weight_column=weight) == tally_by(
             asked, table, by, weight_column=weight
         )
     nothing = running.session.range(0).selectExpr("'' AS `group`", "id AS report")
-    assert spark.tally(plan, nothing) == tally_file(plan, nothing.toArrow())
+    assert running.files.tally_file(plan, nothing) == tally_file(plan, nothing.toArrow())
 
 
 def test_records_of_several_questions(running: Running, tmp_path: Path):
@@ -150,12 +154,12 @@ def test_records_of_several_questions(running: Running, tmp_path: Path):
     asked = replace(asked, questions=(*asked.questions, Question(name="age", answers=(18, 65), public=True)))
     answers = {"q1": ["yes", "no"] * 300, "q2": ["no", "no", "yes"] * 200, "age": [18, 18, 65, 65] * 150}
     pa.csv.write_csv(pa.table(answers), tmp_path / "answers.csv")
-    done = spark.SparkFiles(running.session).perturb_file(asked, tmp_path / "answers.csv", tmp_path / "reports")
+    done = running.files.perturb_file(asked, tmp_path / "answers.csv", tmp_path / "reports")
     assert done.reports == 600
     table = running.session.read.parquet(str(tmp_path / "reports"))
     assert sorted(row["age"] for row in table.collect()) == sorted(answers["age"])
     assert {"block", "report"} <= set(table.columns)
-    counted = spark.tally(asked, table)
+    counted = running.files.tally_file(asked, table)
     assert counted == tally_file(asked, table.toArrow())
     assert counted.n_reports == 600
 
@@ -163,7 +167,7 @@ def test_records_of_several_questions(running: Running, tmp_path: Path):
 def test_raw_rows_are_recoded_as_on_one_machine(running: Running, tmp_path: Path):
     asked = recoded_plan()
     frame = running.session.createDataFrame(raw_table().to_pandas()).repartition(2)
-    done = spark.perturb(asked, frame, tmp_path / "reports")
+    done = running.files.perturb_file(asked, frame, tmp_path / "reports")
     rows = running.session.read.parquet(str(tmp_path / "reports")).collect()
     assert read_as(asked, [row["group"] for row in rows], [row["report"] for row in rows]) == EXPECTED
     assert done.skipped == {"no answer": 1, "no group": 2}
@@ -174,9 +178,9 @@ def test_the_order_of_sorted_answers_is_gone_and_a_column_that_has_it_is_refused
     plan = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), Survey("yes"), epsilon=2)
     frame = running.session.range(0, 4000, 1, 4).selectExpr("id", "if(id < 2000, 'yes', 'no') AS value")
     with pytest.raises(InputError, match="'id' beside the reports gives answers away"):
-        spark.perturb(plan, frame, tmp_path / "refused", keep=["id"])
+        running.files.perturb_file(plan, frame, tmp_path / "refused", keep=["id"])
     assert not (tmp_path / "refused").exists()
-    done = spark.perturb(plan, frame, tmp_path / "reports", keep=["id"], force=True)
+    done = running.files.perturb_file(plan, frame, tmp_path / "reports", keep=["id"], force=True)
     files = [pq.read_table(path) for path in sorted((tmp_path / "reports").glob("*.parquet"))]
     table = pa.concat_tables(files)
     assert (done.reports, sorted(table["id"].to_pylist())) == (4000, list(range(4000)))
@@ -190,7 +194,7 @@ def test_the_order_of_sorted_answers_is_gone_and_a_column_that_has_it_is_refused
 
 def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, tmp_path: Path):
     """Quotes, blanks, texts that look like numbers, rows with too many cells: the same rows are skipped."""
-    here = spark.SparkFiles(running.session)
+    here = running.files
     cells = [
         'young,yes,"a ""b"", c"',
         "old, no ,007",
@@ -243,7 +247,7 @@ def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, 
 def test_folders_are_counted_once_whole_and_by_the_names_of_their_partitions(
     running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    here, yes = spark.SparkFiles(running.session), Survey("yes")
+    here, yes = running.files, Survey("yes")
     plan = make_plan({"1": Prior.of({"yes": 0.2, "no": 0.8}), "01": Prior.of({"yes": 0.4, "no": 0.6})}, yes, epsilon=1)
     drawn = perturb_table(plan, {"group": ["1", "01", "01"], "value": ["yes", "no", "no"]})
     for group in ("1", "01"):
@@ -357,9 +361,9 @@ def test_a_planted_mechanism_is_drawn_and_counted(running: Running, tmp_path: Pa
     asked = toy.planted(monkeypatch)
     value = "element_at(array('a', 'a', 'b', 'c'), int(id % 4 + 1)) AS value"
     frame = running.session.range(0, 4000, 1, 2).selectExpr(value)
-    spark.perturb(asked, frame, tmp_path / "reports")
+    running.files.perturb_file(asked, frame, tmp_path / "reports")
     reports = running.session.read.parquet(str(tmp_path / "reports"))
-    counted = spark.tally(asked, reports)
+    counted = running.files.tally_file(asked, reports)
     assert counted == tally_file(asked, reports.toArrow())
     for row, held in zip(estimate(asked, counted).rows, (2000, 1000, 1000, 0), strict=True):
         assert abs(row.estimate - held) < 6 * row.standard_error + 1
@@ -441,12 +445,14 @@ def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
         return any("/_temporary/attempt_" in os.path.realpath(file) for file in opened)
 
     with killing(note, writing):
-        done = spark.perturb(plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id"])
+        done = running.files.perturb_file(
+            plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id"]
+        )
     assert b'"Stage Attempt ID":1' in logged(running.logs)
     assert (done.rows, done.reports, done.skipped) == (ROWS, ROWS, {})
     assert (disturbed / "_SUCCESS").exists()
     assert not list(disturbed.glob("_temporary*"))
-    spark.perturb(plan, answers, calm, keep=["id"])
+    running.files.perturb_file(plan, answers, calm, keep=["id"])
     expected = reports_by_number(calm)
     assert reports_by_number(disturbed).equals(expected)
     assert expected.column_names == ["group", "id", "report", "tacit_plan"]

@@ -47,7 +47,7 @@ from tacit.designs._methods import FEW_VALUES
 from tacit.designs.panels import following_plan
 from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
 from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
-from tacit.estimates import Cell, NotEstimableError, cells_of, estimate, moments, read_for
+from tacit.estimates import Cell, NotEstimableError, cells_of, estimate, moments, read_for, student
 from tacit.exact import Floats, Integers, Number, rational
 from tacit.mechanism.repeated import Transition
 from tacit.plan import AnyPlan, Group, Plan
@@ -337,9 +337,7 @@ def _raked(group: Group, cells: Sequence[Cell], plan: Plan, sure: float) -> _Rak
         value, shares = tilted(slope)
     centred = z - shares @ z
     inner = np.linalg.pinv(centred.T @ (shares[:, None] * centred)) @ noise
-    mostly = float(np.trace(inner)) + max(0.0, _z(2 * sure - 1) if sure > 0.5 else 0.0) * math.sqrt(
-        2 * float(np.trace(inner @ inner))
-    )
+    mostly = float(np.trace(inner)) + max(0.0, student(2 * sure - 1)) * math.sqrt(2 * float(np.trace(inner @ inner)))
     return _Raked(shares, math.sqrt(mostly) / 2, float(target @ target - np.trace(noise)))
 
 
@@ -457,7 +455,7 @@ def _drift_seen(found: Sequence[_Found], many: bool, sure: float) -> float:
     if many:
         return min(1.0, math.sqrt(max(0.0, excess) / len(seen) * len(seen[0].mean)) / 2)
     spread = sum(float((each.prior * (1 - each.prior)).sum()) for each in seen)
-    return min(1.0, _z(sure) * math.sqrt(max(0.0, excess) / spread) / 2) if spread > 0 else 0.0
+    return min(1.0, student(sure) * math.sqrt(max(0.0, excess) / spread) / 2) if spread > 0 else 0.0
 
 
 def _next(
@@ -494,7 +492,7 @@ def _next(
 
 def _center(found: _Found, sure: float) -> tuple[Floats, float]:
     """The estimate or the prior, whichever is surely nearer to the truth, and a bound on its distance."""
-    size, z = len(found.mean), _z(2 * sure - 1) if sure > 0.5 else 0.0
+    size, z = len(found.mean), max(0.0, student(2 * sure - 1))
     if not found.n_reports:
         return found.prior, float(np.maximum(found.high - found.prior, found.prior - found.low).sum()) / 2
     noise, fourth = float(found.variance.sum()), float((found.variance**2).sum())
@@ -507,17 +505,6 @@ def _center(found: _Found, sure: float) -> tuple[Floats, float]:
 
 def _projected(shares: Floats, possible: np.ndarray[Any, np.dtype[np.bool_]], least: float) -> Floats:
     """The nearest distribution that gives every possible class at least `least`, and the others nothing."""
-    mine = shares[possible] - least
-    room = 1 - least * len(mine)
-    descending = np.sort(mine)[::-1]
-    excess = (np.cumsum(descending) - room) / np.arange(1, len(mine) + 1)
-    level = excess[np.flatnonzero(descending > excess)[-1]]
     nearest = np.zeros(len(shares))
-    nearest[possible] = least + np.maximum(mine - level, 0.0)
+    nearest[possible] = least + Histogram().possible(shares[possible] - least, 1 - least * int(possible.sum()))
     return nearest
-
-
-def _z(sure: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(1 - (1 - sure) / 2))

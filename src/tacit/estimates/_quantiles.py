@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from tacit.estimates._cells import Cell, cells_of, read_for
 from tacit.estimates._estimate import estimate
-from tacit.estimates._rows import MANY_ROWS, Compared, Estimate, check_level
+from tacit.estimates._rows import MANY_ROWS, Compared, Estimate, check_level, student
 from tacit.exact import Floats
 from tacit.plan import AnyPlan
 from tacit.prior import Value
@@ -141,7 +140,7 @@ def quantile_differences(
     pairs = [(*pair, q) for pair in combinations(found, 2) for q in asked]
     if not pairs:
         raise ValueError(f"There is one category of '{by}' only, so nothing to compare it with.")
-    reach = NormalDist().inv_cdf(1 - (1 - level) / 2 / (len(pairs) if len(pairs) > MANY_ROWS else 1))
+    reach = student(1 - (1 - level) / (len(pairs) if len(pairs) > MANY_ROWS else 1))
     return [_compared(first, second, numbers, q, reach) for first, second, q in pairs]
 
 
@@ -162,7 +161,7 @@ def _compared(
 
 def _against(found: Estimate, q: float) -> Floats:
     """By how many standard errors F contradicts that each number is the quantile; 0 where it does not."""
-    n, unit = found.total_weight, NormalDist().inv_cdf((1 + found.level) / 2)
+    n, unit = found.total_weight, student(found.level)
     share, low, high = (np.append(found.columns[name] / n, 1.0) for name in ("estimate", "low", "high"))
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.nan_to_num(np.maximum(q - share, 0.0) / ((high - share) / unit), posinf=_SURE)

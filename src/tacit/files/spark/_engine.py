@@ -18,12 +18,12 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +36,9 @@ from tacit.files.answers import (
     BadRowsError,
     OnUnknown,
     Perturber,
-    check_on_unknown,
 )
-from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, plain_type, with_stamp_column
-from tacit.files.counting import ROW_COUNT, ColumnNames, Piles, ReportColumns, whole_of
+from tacit.files.columns import STAMP, InputError, check_stamp, plain_type, with_stamp_column
+from tacit.files.counting import ROW_COUNT, Piles, ReportColumns
 from tacit.files.giveaway import LOOKED_AT, answers_given_away, refuse_giveaway
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import REPORT, Source
@@ -69,30 +68,10 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def perturb(
-    plan: AnyPlan,
-    answers: Any,
-    target: str | Path,
-    *,
-    column: str | None = None,
-    group_column: str | None = None,
-    keep: Sequence[str] = (),
-    force: bool = False,
-    on_unknown: OnUnknown = "stop",
+    plan: AnyPlan, answers: Any, target: str | Path, columns: AnswerColumns, force: bool, on_unknown: OnUnknown
 ) -> PerturbSummary:
-    """`tacit.files.perturb_file` for a data frame of `answers`: write its reports, as Parquet, to a new folder
-    `target`.
-
-    The folder has a file `_SUCCESS` when it is complete. Read it with `session.read.parquet(target)`. Rows come in
-    random order. Columns in `keep` that give answers away stop the run before anything is written, unless `force`; to
-    see it, Spark reads the answers once more, and the driver up to 1,000 rows of each task. `plan`, `column`,
-    `group_column` and `on_unknown` are as there.
-
-    >>> perturb(plan, session.read.parquet("answers"), "reports")  # doctest: +SKIP
-    """
-    check_on_unknown(on_unknown)
-    columns = AnswerColumns.of(plan, column, group_column, keep)
+    """Write the reports of a data frame of `answers`; see `SparkFiles.perturb_file`."""
     with plain_errors():
-        check_columns(columns.read, answers.columns, "The data frame")
         read = answers.select(*map(sql_column, dict.fromkeys(columns.read)))
         if columns.sent and not force:
             _check_kept(plan, columns, read)
@@ -303,27 +282,13 @@ def _report_schema(plan: AnyPlan, columns: AnswerColumns, answers: Any) -> Any:
 # -- tally --------------------------------------------------------------------------------------------------------
 
 
-def tally(plan: AnyPlan, reports: Any, **columns: Unpack[ColumnNames]) -> Tally:
-    """`tacit.files.tally_file` for a data frame of `reports`; `plan` and `columns` are as there. Where reports repeat,
+def tally_by(plan: AnyPlan, reports: Any, named: ReportColumns) -> dict[tuple[str, ...], Tally]:
+    """A tally of a data frame of `reports` for each combination of cells of the public columns. Where reports repeat,
     Spark counts the different ones before Python sees any.
-
-    >>> tally(plan, session.read.parquet("reports"))  # doctest: +SKIP
-    """
-    return whole_of(plan, tally_by(plan, reports, (), **columns))
-
-
-def tally_by(
-    plan: AnyPlan, reports: Any, by: Sequence[str], **columns: Unpack[ColumnNames]
-) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a data frame of `reports`; `plan`, `by` and `columns` are as there.
-
-    >>> tally_by(plan, session.read.parquet("reports"), ["region"])  # doctest: +SKIP
     """
     from pyspark.sql import functions as sql
 
-    named = ReportColumns.of(plan, by, **columns)
     with plain_errors():
-        check_columns(named.named, reports.columns, "The data frame")
         names = [sql_column(name) for name in [*named.named, *({STAMP} & set(reports.columns))]]
         rows, count, schema = reports.select(*names), _Count(plan, named), f"{_PART} string, {_TALLY} string"
         if Piles(plan, named).countable:

@@ -21,9 +21,9 @@ from typing import Any, Unpack
 from urllib.parse import unquote, urlsplit
 
 from tacit.disk import separator_of
-from tacit.files.answers import AnswerColumns
+from tacit.files.answers import AnswerColumns, OnUnknown, check_on_unknown
 from tacit.files.columns import STAMP, InputError, check_columns
-from tacit.files.counting import ColumnNames, ReportColumns, sources_of_parts, with_source
+from tacit.files.counting import ColumnNames, ReportColumns, sources_of_parts, whole_of, with_source
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, still_written
 from tacit.files.spark._engine import (
@@ -33,7 +33,6 @@ from tacit.files.spark._engine import (
     perturb,
     plain_errors,
     sql_column,
-    tally,
     tally_by,
 )
 from tacit.plan import AnyPlan
@@ -99,7 +98,8 @@ OTHER_SUFFIXES = frozenset([".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson"
 
 
 class SparkFiles:
-    """`perturb_file`, `tally_file` and `tally_by` as in `tacit.files`, on a Spark session, for paths that Spark reads.
+    """`perturb_file`, `tally_file` and `tally_by` as in `tacit.files`, on a Spark session: for paths that Spark reads,
+    and for its data frames.
 
     Spark shows its own progress; `progress` is taken so that engines can stand in for each other.
     """
@@ -110,42 +110,52 @@ class SparkFiles:
     def perturb_file(
         self,
         plan: AnyPlan,
-        source: str | Path,
+        source: Any,
         target: str | Path,
         *,
+        column: str | None = None,
+        group_column: str | None = None,
+        keep: Sequence[str] = (),
+        force: bool = False,
+        on_unknown: OnUnknown = "stop",
         progress: Progress | None = None,
         source_format: str | None = None,
         target_format: str | None = None,
-        **options: Any,
     ) -> PerturbSummary:
-        """Write the reports, as Parquet, to a folder that must not exist yet; `options` are those of `perturb`."""
+        """Write the reports, as Parquet, to a new folder `target`, which has a file `_SUCCESS` when it is complete.
+
+        Rows come in random order. Columns in `keep` that give answers away stop the run before anything is written,
+        unless `force`; to see it, Spark reads the answers once more, and the driver up to 1,000 rows of each task.
+
+        >>> SparkFiles(session).perturb_file(plan, session.read.parquet("answers"), "reports")  # doctest: +SKIP
+        """
         check_target(target, target_format)
-        named = (options.get("column"), options.get("group_column"), options.get("keep", ()))
-        with _cells_as_named(self._session):
-            answers = read(self._session, source, AnswerColumns.of(plan, *named).read, source_format)
-            return perturb(plan, answers, target, **options)
+        check_on_unknown(on_unknown)
+        columns = AnswerColumns.of(plan, column, group_column, keep)
+        with self._read(source, columns.read, source_format) as answers:
+            return perturb(plan, answers, target, columns, force, on_unknown)
 
     def tally_file(
         self,
         plan: AnyPlan,
-        source: str | Path,
+        source: Any,
         *,
         progress: Progress | None = None,
         format: str | None = None,
         **columns: Unpack[ColumnNames],
     ) -> Tally:
-        """Count the reports."""
-        with _cells_as_named(self._session):
-            reports = read(self._session, source, ReportColumns.of(plan, (), **columns).named, format)
-            counted = tally(plan, reports, **columns)
-            if Path(source).is_file():
+        """Count the reports; of a data frame it is not known whether they were counted before."""
+        named = ReportColumns.of(plan, (), **columns)
+        with self._read(source, named.named, format) as reports:
+            counted = whole_of(plan, tally_by(plan, reports, named))
+            if not isinstance(source, str | Path) or Path(source).is_file():
                 return with_source(counted, source)
             return replace(counted, sources=sources_of_parts(reports.inputFiles()))
 
     def tally_by(
         self,
         plan: AnyPlan,
-        source: str | Path,
+        source: Any,
         by: Sequence[str],
         *,
         progress: Progress | None = None,
@@ -153,9 +163,29 @@ class SparkFiles:
         **columns: Unpack[ColumnNames],
     ) -> dict[tuple[str, ...], Tally]:
         """Count the reports for each combination of cells of the columns `by`."""
-        with _cells_as_named(self._session):
-            reports = read(self._session, source, ReportColumns.of(plan, by, **columns).named, format)
-            return tally_by(plan, reports, by, **columns)
+        named = ReportColumns.of(plan, by, **columns)
+        with self._read(source, named.named, format) as reports:
+            return tally_by(plan, reports, named)
+
+    @contextmanager
+    def _read(self, source: Any, columns: Mapping[str, str], format: str | None) -> Iterator[Any]:
+        """A data frame of these columns. Cells in the names of folders (group=01) are texts: Spark would take them for
+        numbers, and '01' and '1' for one. For the whole job: behind Spark Connect a frame is looked at again when it is
+        used.
+        """
+        if not isinstance(source, str | Path):
+            with plain_errors():
+                check_columns(columns, source.columns, "The data frame")
+            yield source
+            return
+        with plain_errors():
+            before = self._session.conf.get(_INFERENCE)
+            self._session.conf.set(_INFERENCE, "false")
+        try:
+            yield read(self._session, source, columns, format)
+        finally:
+            with suppress(Exception):
+                self._session.conf.set(_INFERENCE, before)
 
 
 def check_target(target: str | Path, format: str | None = None) -> None:
@@ -165,22 +195,6 @@ def check_target(target: str | Path, format: str | None = None) -> None:
         raise InputError("Spark writes a new folder of Parquet files. Name it as the output.")
     if suffix in OTHER_SUFFIXES:
         raise InputError(f"Spark writes a new folder of Parquet files. Name it without '{suffix}'.")
-
-
-@contextmanager
-def _cells_as_named(session: Any) -> Iterator[None]:
-    """Cells in the names of folders (group=01) as texts. Spark would take them for numbers, and '01' and '1' for one.
-
-    For the whole job: behind Spark Connect a frame is looked at again when it is used.
-    """
-    with plain_errors():
-        before = session.conf.get(_INFERENCE)
-        session.conf.set(_INFERENCE, "false")
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            session.conf.set(_INFERENCE, before)
 
 
 def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[str], format: str | None = None) -> Any:
