@@ -24,7 +24,6 @@ from tacit.personal.contract import (
     largest_bound,
     perturb,
     prior_rows,
-    report,
     reports_for,
     stated_between,
 )
@@ -167,16 +166,6 @@ def test_every_word_is_enumerated_and_counts_equal_the_weights(d, bits):
             assert np.bincount(reports, minlength=d).tolist() == weights
 
 
-class Fixed:
-    """The same word always."""
-
-    def __init__(self, word: int) -> None:
-        self.word = word
-
-    def integer(self, bits: int) -> int:
-        return self.word
-
-
 def test_an_impossible_answer_is_reported_from_the_marginal():
     """To within one word of 2^32; a wrong rule (as if they held the first value) is far from it."""
     plan = PersonalPlan.of(Histogram(), [0, 1, 2], 1, 1000)
@@ -187,7 +176,7 @@ def test_an_impossible_answer_is_reported_from_the_marginal():
     assert audit(plan.channel([300, 700, 0])).outside == (2,)
 
 
-def test_arrays_one_at_a_time_and_the_sampler_of_tables_agree_word_for_word():
+def test_arrays_and_the_sampler_of_tables_agree_word_for_word():
     plan = PersonalPlan.of(Sum(), NUMBERS, 2, 1000)
     for row, x in product(random_priors(3, 1000, 30), range(3)):
         edges = list(accumulate(plan.rows(row)[x]))[:-1]
@@ -195,7 +184,6 @@ def test_arrays_one_at_a_time_and_the_sampler_of_tables_agree_word_for_word():
         words = [word for word in (0, 2**32 - 1, *near) if 0 <= word < 2**32]
         sampler = Channel.sampler([plan.channel(row)])
         expected = [sampler.report_for(x, word) for word in words]
-        assert [report(plan, row, x, Fixed(word)) for word in words] == expected
         many = np.tile(row, (len(words), 1)), np.full(len(words), x), np.array(words, dtype=np.uint32)
         assert reports_for(plan, *many).tolist() == expected
 

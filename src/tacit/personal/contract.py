@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -352,17 +351,3 @@ def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | 
     """
     drawn = words_of(words).draw(len(answers), 32)
     return reports_for(plan, priors, answers, drawn >> np.uint32(32 - plan.word_bits))
-
-
-def report(
-    plan: PersonalPlan, prior: Sequence[int] | int, position: int, words: RandomWords | int | None = None
-) -> int:
-    """One respondent's report; `prior`, `position` of the answer, `plan` and `words` are as in `perturb`.
-
-    >>> from tacit import Survey
-    >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], epsilon=1)
-    >>> report(plan, 100, 1, words=7) in (0, 1)
-    True
-    """
-    row = plan.rows(prior)[position]
-    return bisect_right(list(accumulate(row[:-1])), words_of(words).integer(plan.word_bits))
