@@ -316,8 +316,7 @@ class Histogram(Task):
         ordered = np.sort(counts)[::-1]
         excess = (np.cumsum(ordered) - n_respondents) / np.arange(1, len(ordered) + 1)
         shift = excess[np.flatnonzero(ordered > excess)[-1]] if len(ordered) else 0.0
-        nearest: Floats = np.maximum(counts - shift, 0.0)
-        return nearest
+        return np.maximum(counts - shift, 0.0)
 
     def as_planned(self, prior: Prior) -> Task:
         return self
@@ -454,8 +453,7 @@ def centred(prior: Prior, task: Task) -> Floats:
     """
     g = task.g(prior)
     g = g - (g.min(axis=0) / 2 + g.max(axis=0) / 2)
-    difference: Floats = g - prior.probabilities @ g
-    return difference
+    return g - prior.probabilities @ g
 
 
 def _names(components: int) -> tuple[str, ...]:

@@ -262,8 +262,7 @@ def unsearched_bound(p: Floats, g: Floats, promise: Promise, aim: Aim) -> float:
 
 def possible(prior: Prior) -> Floats:
     """The probabilities of the possible values; what floats cannot tell from zero is the least that they can."""
-    found: Floats = np.maximum(prior.probabilities[list(prior.support)], sys.float_info.min)
-    return found
+    return np.maximum(prior.probabilities[list(prior.support)], sys.float_info.min)
 
 
 def searchable(p: Floats, lifts: LiftSet) -> tuple[Floats, LiftSet]:

@@ -173,8 +173,7 @@ class JointPrior:
         key = tuple(names)
         if key not in self._known:
             self._known[key] = [self._of_group(group, names) for group in self.groups]
-        found: list[GroupPrior] = self._known[key]
-        return found
+        return self._known[key]
 
     def _of_group(self, group: JointGroup, names: Sequence[str]) -> GroupPrior:
         places = [self.place(name) for name in names]

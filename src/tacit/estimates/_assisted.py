@@ -96,8 +96,7 @@ class Expectation:
         with np.errstate(divide="ignore"):
             others = _weights(np.log(self.after)[:, None] - free * own)
         weights = _doubted(others) * np.exp(own - own.max(axis=0))
-        scaled: Floats = weights / weights.sum(axis=0)
-        return scaled
+        return weights / weights.sum(axis=0)
 
 
 def expectation(groups: Groups, target: NDArray[np.bool_]) -> Expectation:
@@ -128,8 +127,7 @@ def _explained(
     def product(a: Floats, b: Floats) -> Floats:
         """aᵀΣ⁻¹b by Sherman and Morrison: the diagonal's inverse, less what is common."""
         first, second = ((scale * part / diagonal).sum(axis=1) for part in (a, b))
-        found: Floats = (a * b / diagonal).sum(axis=1) - common * first * second
-        return found
+        return (a * b / diagonal).sum(axis=1) - common * first * second
 
     volume = np.log(diagonal).sum(axis=1) + np.log1p(loading)
     precision, mean = product(s, s), -product(s, rest)
@@ -156,13 +154,11 @@ def records_worth(expected: Expectation) -> float | None:
 
 def _weights(logs: Floats) -> Floats:
     weights = np.exp(logs - logs.max(axis=0))
-    scaled: Floats = weights / weights.sum(axis=0)
-    return scaled
+    return weights / weights.sum(axis=0)
 
 
 def _doubted(weights: Floats) -> Floats:
-    doubted: Floats = (1 - _DOUBT) * weights + _DOUBT / len(weights)
-    return doubted
+    return (1 - _DOUBT) * weights + _DOUBT / len(weights)
 
 
 def shifted(
@@ -206,8 +202,7 @@ def _upper_end(weights: Floats, means: Floats, variances: Floats, alpha: float) 
         logs = (heights - (at - centres) ** 2 / twice).reshape(len(weights), -1)
         most = logs.max(axis=0)
         logs -= most
-        found: Floats = (most + np.log(np.exp(logs, out=logs).sum(axis=0))).reshape(at.shape)
-        return found
+        return (most + np.log(np.exp(logs, out=logs).sum(axis=0))).reshape(at.shape)
 
     at_x = log_m(np.zeros((1, size)))
 
@@ -215,8 +210,7 @@ def _upper_end(weights: Floats, means: Floats, variances: Floats, alpha: float) 
         """Left side less right side: positive as long as u is too low."""
         # ndtri(1 − α + Φ(−u)) without the loss of digits near 1.
         reach = -ndtri(np.maximum(alpha - ndtr(-u), 1e-300))
-        difference: Floats = (reach**2 - u**2) / 2 - at_x + log_m(u + reach)
-        return difference
+        return (reach**2 - u**2) / 2 - at_x + log_m(u + reach)
 
     def between(ends: Floats) -> tuple[Floats, Floats]:
         """Of several places for each component, the last that is too low, or else the first, and the one after it."""
@@ -236,5 +230,4 @@ def _upper_end(weights: Floats, means: Floats, variances: Floats, alpha: float) 
     # A secant over 2⁻²⁰ of the first distance is right to a millionth of a standard error, and most to 10⁻¹².
     left, right = excess(np.array([low, high]))
     share = np.divide(left, left - right, out=np.ones(size), where=(left > 0) & (right < 0))
-    found: Floats = low + share * (high - low)
-    return found
+    return low + share * (high - low)

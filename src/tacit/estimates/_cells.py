@@ -175,8 +175,7 @@ class Cell:
             return largest
         n_reports = self.group.mechanism.n_possible_reports
         assert n_reports is not None, "tasks other than histograms are served by tables"
-        moved: Floats = np.ptp(self.group.mechanism.pseudo_values(read_task(self.plan), np.arange(n_reports)), axis=0)
-        return moved
+        return np.ptp(self.group.mechanism.pseudo_values(read_task(self.plan), np.arange(n_reports)), axis=0)
 
     @property
     def _scale(self) -> tuple[float, float]:
@@ -296,8 +295,7 @@ class Collected:
     @cached_property
     def weights(self) -> Floats:
         """g Σ w of every cell."""
-        weights: Floats = self.factors * np.array([cell.weight for cell in self.cells])
-        return weights
+        return self.factors * np.array([cell.weight for cell in self.cells])
 
     def _categories(self, margin: str) -> list[str]:
         """The categories of a margin among the reports: in the order of the plan's groups where each group is in one
@@ -432,8 +430,7 @@ class Part:
     @cached_property
     def composition(self) -> Floats:
         """The share of W in each cell."""
-        shares: Floats = self.collected.weights * self.chosen / self.size
-        return shares
+        return self.collected.weights * self.chosen / self.size
 
     @cached_property
     def mean(self) -> Floats:
@@ -471,8 +468,7 @@ class Part:
     def half_step(self) -> Floats:
         """Half the largest change of each total by one report."""
         factors = self.collected.factors[self.chosen]
-        steps: Floats = np.max([f * cell.steps for f, cell in zip(factors, self.cells, strict=True)], axis=0) / 2
-        return steps
+        return np.max([f * cell.steps for f, cell in zip(factors, self.cells, strict=True)], axis=0) / 2
 
     @property
     def plain(self) -> bool:
@@ -508,10 +504,8 @@ class Part:
 
 def _times(weights: Floats, cells: Floats) -> Floats:
     """Each cell's numbers times its weight; a cell of weight 0 counts as 0, also where its numbers are NaN."""
-    weighted: Floats = np.where(weights[:, None] == 0, 0.0, weights[:, None] * cells)
-    return weighted
+    return np.where(weights[:, None] == 0, 0.0, weights[:, None] * cells)
 
 
 def _sum(weights: Floats, cells: Floats) -> Floats:
-    total: Floats = _times(weights, cells).sum(axis=0)
-    return total
+    return _times(weights, cells).sum(axis=0)

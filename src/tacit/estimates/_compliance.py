@@ -303,13 +303,11 @@ class ArmsModel:
         none of them is 0, and without bias, up to what the weights owe to chance, where one is.
         """
         inverse, chances = self._inverse(self.best[0])
-        found: Floats = inverse @ self.rows @ (self.counts / chances)
-        return found
+        return inverse @ self.rows @ (self.counts / chances)
 
     def covariance(self, theta: Floats) -> Floats:
         """I⁻¹ − θθᵀ/N if θ is the truth, away from 0."""
-        found: Floats = self._inverse(theta)[0] - np.outer(theta, theta) / self.counts.sum()
-        return found
+        return self._inverse(theta)[0] - np.outer(theta, theta) / self.counts.sum()
 
     def _inverse(self, theta: Floats) -> tuple[Floats, Floats]:
         """I⁻¹, I the information of the reports, and their chances λ."""
@@ -373,8 +371,7 @@ def _centre(size: int, direction: Floats | None, value: float) -> Floats:
     beyond = direction > value if here < value else direction < value
     there = float(direction[beyond].mean())
     step = 0.0 if here == value else (value - here) / (there - here)
-    moved: Floats = (1 - step) * centre + step * beyond / beyond.sum()
-    return moved
+    return (1 - step) * centre + step * beyond / beyond.sum()
 
 
 def _climb(rows: Floats, shares: Floats, matrix: Floats, start: Floats, weight: float) -> Floats:

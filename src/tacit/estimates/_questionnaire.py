@@ -309,8 +309,7 @@ def _independence(share: Floats, covariance: Floats) -> tuple[float, int, float]
 def _possible(shares: Floats) -> Floats:
     """Estimated shares, moved into what is possible."""
     inside = np.maximum(shares, 0.0)
-    found: Floats = inside / inside.sum()
-    return found
+    return inside / inside.sum()
 
 
 def _covariance_if_independent(cells: Sequence[Cell], view: Plan, estimated: Floats) -> Floats | None:

@@ -235,8 +235,7 @@ def _shares(eta: Floats) -> Floats:
     """p_k = e^η_k/(1 + Σ e^η)."""
     most = np.maximum(eta.max(axis=1, keepdims=True), 0.0)
     powers = np.exp(eta - most)
-    shares: Floats = powers / (np.exp(-most) + powers.sum(axis=1, keepdims=True))
-    return shares
+    return powers / (np.exp(-most) + powers.sum(axis=1, keepdims=True))
 
 
 def _likelihood(r: Floats, z: Floats, w: Floats, beta: Floats) -> float:

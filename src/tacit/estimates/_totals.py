@@ -310,8 +310,7 @@ def _scores(part: Part) -> Floats:
     known = np.isfinite(np.sum([cell.read("unbiased").estimate for cell in part.collected.cells], axis=0))
     groups, target, variance = _excess(part, known, 1.0)
     spread = variance + groups.sampled[target].sum(axis=0)
-    scores: Floats = groups.excess[target].sum(axis=0) ** 2 / np.maximum(spread, 1e-300)
-    return scores
+    return groups.excess[target].sum(axis=0) ** 2 / np.maximum(spread, 1e-300)
 
 
 def _check_of(cell: Cell) -> PriorCheck:
@@ -354,8 +353,7 @@ class Bounds:
     def variance(self, total: Floats, estimated: float | Floats) -> Floats:
         """V(θ): the estimated variance, moved into the bounds at each total."""
         low, high = np.interp(total, *self.least), np.interp(total, *self.most)
-        moved: Floats = np.clip(estimated, low, np.maximum(low, high))
-        return moved
+        return np.clip(estimated, low, np.maximum(low, high))
 
     def at_ends(self, total: float, estimated: float, z: float, step: float) -> tuple[float, float]:
         """V at the lower and at the upper end of the interval."""
@@ -368,8 +366,7 @@ class Bounds:
             return self.variance(at, estimated * more)
 
         def excess(at: Floats) -> Floats:
-            found: Floats = np.abs(total - at) - z * np.sqrt(spread(at)) - step
-            return found
+            return np.abs(total - at) - z * np.sqrt(spread(at)) - step
 
         inside = np.flatnonzero(excess(places) <= 0)
         if not len(inside):

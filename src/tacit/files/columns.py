@@ -173,8 +173,7 @@ class Matcher:
                 found[different[place]] = position
         # One more entry, for nulls.
         places: Positions = np.array([*entries, MISSING], np.int32)
-        matched: Positions = places[as_numpy(cells.indices.cast(pa.int64()), len(entries))]
-        return matched
+        return places[as_numpy(cells.indices.cast(pa.int64()), len(entries))]
 
     def _of_type(self, kind: pa.DataType) -> dict[Any, int]:
         """The cells of a type that are known before any is read; raises where a type cannot hold the values."""

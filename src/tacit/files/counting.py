@@ -132,8 +132,7 @@ class ReportRows:
 
     def _can_send(self, places: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
         if len(self._mechanisms) == 1:
-            good: NDArray[np.bool_] = (places == 0) & self._mechanisms[0].can_send_many(reports)
-            return good
+            return (places == 0) & self._mechanisms[0].can_send_many(reports)
         if self._sizes is not None:
             return (places >= 0) & (reports >= 0) & (reports < self._sizes[places])
         good = np.zeros(len(reports), dtype=bool)
@@ -269,8 +268,7 @@ def _follows(first: Counts, second: Counts) -> bool:
 def _joined(pile: list[Any]) -> Kept:
     if len(pile) > 1 and all(_follows(*pair) for pair in pairwise(pile)):
         return Counts(*(np.concatenate([getattr(part, name) for part in pile]) for name in ("reports", "counts")))
-    joined: Kept = reduce(Counts.merge, reversed(pile))
-    return joined
+    return reduce(Counts.merge, reversed(pile))
 
 
 #: The names that Spark gives to files: a number, and a random number of the job that wrote them.

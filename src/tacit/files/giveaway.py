@@ -213,8 +213,7 @@ def _classes(held: NDArray[Any]) -> NDArray[np.int64]:
     if len(counts) <= _CLASSES:
         return answers.astype(np.int64)
     before = np.cumsum(counts) - counts
-    classes: NDArray[np.int64] = (before * _CLASSES // len(held))[answers]
-    return classes
+    return (before * _CLASSES // len(held))[answers]
 
 
 def _codes(cells: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -235,8 +234,7 @@ def _codes(cells: pa.ChunkedArray) -> NDArray[np.int64]:
         places[pc.sort_indices(labels).to_numpy()] = np.arange(len(labels))
     except pa.ArrowNotImplementedError:  # A kind of cell without an order.
         places = np.arange(len(labels))
-    found: NDArray[np.int64] = places[codes.indices.to_numpy(zero_copy_only=False)]
-    return found
+    return places[codes.indices.to_numpy(zero_copy_only=False)]
 
 
 def _natural(text: str) -> tuple[int, int, list[tuple[str, int]]]:

@@ -156,8 +156,7 @@ def swaps() -> Callable[[Any, int, Any], int]:
             order[left], order[chosen] = order[chosen], order[left]
         return left
 
-    compiled: Callable[[Any, int, Any], int] = swap
-    return compiled
+    return swap
 
 
 Write = Callable[[pa.Table], None]

@@ -263,8 +263,7 @@ def rounded(knots: NDArray[np.float64], numbers: Any, words: RandomWords) -> Int
     below = np.minimum(np.searchsorted(knots, held, side="right") - 1, len(knots) - 2)
     part = (held - knots[below]) / (knots[below + 1] - knots[below])
     drawn = words.draw(len(held), 64) >> np.uint64(11)
-    positions: Integers = below + (drawn < np.floor(part * 2.0**53).astype(np.uint64))
-    return positions
+    return below + (drawn < np.floor(part * 2.0**53).astype(np.uint64))
 
 
 @cache

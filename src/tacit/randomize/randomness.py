@@ -108,8 +108,7 @@ class _ByteStream(ABC):
         """The next bytes of the stream."""
 
     def draw(self, count: int, bits: WordBits) -> Words:
-        words: Words = np.frombuffer(self._bytes(count * (bits // 8)), dtype=_KINDS[bits])
-        return words
+        return np.frombuffer(self._bytes(count * (bits // 8)), dtype=_KINDS[bits])
 
     def integer(self, bits: int) -> int:
         return int.from_bytes(self._bytes((bits + 7) // 8), "little") >> (-bits % 8)

@@ -66,11 +66,11 @@ class Writer:
 
     async def submit(self, job: Job) -> Outcome:
         """Count a submission or exchange an invitation; returns when it is on disk."""
-        return await self._hand_in(job)  # type: ignore[no-any-return]
+        return await self._hand_in(job)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do another piece of writing, alone, in its turn."""
-        return await self._hand_in(work)  # type: ignore[no-any-return]
+        return await self._hand_in(work)
 
     async def _hand_in(self, job: Job | Callable[[], Any]) -> Any:
         if len(self._jobs) > _LONGEST_QUEUE:
