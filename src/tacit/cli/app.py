@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from importlib import import_module
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
-from tacit.disk import no_file
+from tacit.disk import kind_of_json, no_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -273,20 +273,29 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Findings(Table):
+class Publisher:
+    """Who publishes a page."""
+
+    organisation: Organisation = None
+    logo: Logo = None
+
+    @property
+    def brand(self) -> Brand | None:
+        """None if nothing is said."""
+        from tacit.show.page import Brand
+
+        return Brand(self.organisation, self.logo) if self.organisation or self.logo else None
+
+
+@dataclass(frozen=True)
+class Findings(Publisher, Table):
     """A table and a page that are written beside what is printed."""
 
     html: HtmlFile = None
-    organisation: Organisation = None
-    logo: Logo = None
 
     def check(self, *inputs: str | Path) -> None:
         super().check(*inputs)
         new_file(self.html, self.overwrite, *inputs)
-
-    @property
-    def brand(self) -> Brand | None:
-        return brand_of(self.organisation, self.logo)
 
 
 @dataclass(frozen=True)
@@ -342,7 +351,7 @@ class Target:
 
         if not would_replace(self.output, self.overwrite):
             return
-        if not _is_any_tally(Path(self.output)):
+        if not _is_any_tally(self.output):
             raise ValueError(f"{self.output} exists and is not a tally. Name another file, or give --overwrite.")
         if merged is not None and (old := load_tally(self.output)) != merged:
             raise ValueError(
@@ -368,14 +377,8 @@ class Target:
 TO_PLAN, TO_TALLY, TO_OUTPUT = Target("plan.json"), Target("tally.json"), Target("-")
 
 
-COLUMNS, WEIGHTED, CLUSTER, TABLE, FINDINGS = Columns(), WeightedColumns(), Cluster(), Table(), Findings()
-
-
-def brand_of(organisation: str | None, logo: Path | None) -> Brand | None:
-    """Who publishes a page; None if nothing is said."""
-    from tacit.show.page import Brand
-
-    return Brand(organisation, logo) if organisation or logo else None
+COLUMNS, WEIGHTED, CLUSTER = Columns(), WeightedColumns(), Cluster()
+TABLE, PUBLISHER, FINDINGS = Table(), Publisher(), Findings()
 
 
 def names_of(listed: str | None) -> tuple[str, ...]:
@@ -499,17 +502,15 @@ def with_limit(plan: Any, limit: str | None) -> Any:
     return plan if limit is None else replace(plan, limit=budget(limit, "limit"))
 
 
-def _is_any_tally(path: Path) -> bool:
+def _is_any_tally(path: str) -> bool:
     """Whether a file says that it is a tally, of groups or of individual priors."""
     from tacit.files.tallies import is_tally
 
-    try:
-        if path.suffix.lower() == ".parquet":
-            return is_tally(path)
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(data, dict) and not {"tacit_tally", "tacit_personal_tally"}.isdisjoint(data)
+    if not path.lower().endswith(".parquet"):
+        return (kind_of_json(path) or "").startswith("a tally")
+    with suppress(ValueError):
+        return is_tally(path)
+    return False
 
 
 def tell_refused(refused: int, why: str = "", *, weighted: bool) -> None:

@@ -452,8 +452,7 @@ def sheet_command(
     ),
     contact: Annotated[str | None, cli.option(metavar="TEXT", help=_CONTACT)] = None,
     waves: Annotated[int, cli.option(metavar="N", help="How often the same people will be asked.")] = 1,
-    organisation: cli.Organisation = None,
-    logo: cli.Logo = None,
+    publisher: cli.Publisher = cli.PUBLISHER,
     overwrite: cli.Overwrite = False,
     as_json: cli.JsonFlag = False,
 ) -> None:
@@ -465,7 +464,7 @@ def sheet_command(
         raise ValueError(f"People are asked at least once. Got --waves {waves}.")
     cli.new_file(output, overwrite, plan)
     loaded = load_plan(plan)
-    write_sheet(output, loaded, contact=contact, waves=waves, brand=cli.brand_of(organisation, logo))
+    write_sheet(output, loaded, contact=contact, waves=waves, brand=publisher.brand)
     if as_json:
         cli.print_json({"plan": loaded.hash, "file": str(output), "paragraph": paragraph(loaded)})
         return

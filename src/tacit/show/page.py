@@ -31,58 +31,7 @@ MAX_OPEN = 12
 #: Parts of a histogram stand side by side if there are so few, else one below the other.
 MAX_COLUMNS = 6
 
-_STYLE = """
-:root { color-scheme: light dark; --text: #1f2328; --line: #d8dce1; --soft: #626a73; --good: #1b7f5c; --warn: #a63c28;
-  --paper: #fff; --wash: #f5f7f6; --alarm: #fdf1ee; --shade: #0003; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6e8ea; --line: #3b4147; --soft: #9aa3ac; --good: #4cbf94;
-  --warn: #f08a73; --paper: #16191c; --wash: #1f2427; --alarm: #33201c; --shade: #fff4; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 54rem; margin: 2.5rem auto 4rem; padding: 0 1.2rem;
-  color: var(--text); background: var(--paper); }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; } p { margin: .5rem 0; }
-.soft { color: var(--soft); } .big { font-size: 2.6rem; font-weight: 650; color: var(--good); line-height: 1.1; }
-.headline { background: var(--wash); border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.3rem 0; }
-.warn { background: var(--alarm); border-left: 4px solid var(--warn); border-radius: 4px; padding: .6rem 1rem; }
-.scroll { overflow-x: auto; background:
-  linear-gradient(to right, var(--paper) 35%, transparent) left / 3rem 100% no-repeat local,
-  linear-gradient(to left, var(--paper) 35%, transparent) right / 3rem 100% no-repeat local,
-  linear-gradient(to right, var(--shade), transparent) left 2px top 2px / .8rem calc(100% - 4px) no-repeat scroll,
-  linear-gradient(to left, var(--shade), transparent) right 2px top 2px / .8rem calc(100% - 4px) no-repeat scroll; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .94rem; }
-th { font-weight: 600; color: var(--soft); vertical-align: bottom; } tr:last-child td { border-bottom: 0; }
-th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
-td { white-space: nowrap; }
-th.name, td.name { text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 5rem; }
-th:first-child, td:first-child { padding-left: 0; } th:last-child, td:last-child { padding-right: 0; }
-figure { margin: 1.2rem 0; } svg { display: block; width: 100%; overflow: visible; font: 12px system-ui, sans-serif; }
-svg text { fill: var(--soft); } svg .grid { stroke: var(--line); }
-.chart { display: grid; grid-template-columns: fit-content(40%) 1fr; column-gap: 2rem; padding-right: 1.8rem;
-  align-items: center; font-size: .9rem; } .chart span { text-align: right; overflow-wrap: anywhere; }
-.legend, .axis { grid-column: 2; } .over-time { padding: 0 1.8rem 0 4.5rem; }
-.brand { display: flex; align-items: center; gap: .8rem; margin-bottom: 1.6rem; font-weight: 600; }
-.brand img { max-height: 3.2rem; max-width: 12rem; background: #fff; border-radius: 4px; }
-svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
-svg .over { stroke: var(--good); stroke-width: 1.6; }
-svg .prior, svg .zero { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
-td small, th small { display: block; color: var(--soft); font-weight: 400; }
-details { margin-top: 1.6rem; } footer { margin-top: 2rem; border-top: 1px solid var(--line); }
-@media (max-width: 40rem) { .chart { grid-template-columns: 1fr; padding: 0 1.8rem 0 .4rem; }
-  .chart span { text-align: left; margin-top: .3rem; } .legend, .axis { grid-column: 1; } .minor { display: none; }
-  .over-time { padding: 0 1.4rem 0 3rem; } table, tbody, tr, td { display: block; } thead { display: none; }
-  tr { padding: .45rem 0; border-bottom: 1px solid var(--line); } tr:last-child { border-bottom: 0; }
-  td, td:first-child, td:last-child { display: flex; gap: 1rem; align-items: baseline; padding: .08rem 0;
-    border: 0; white-space: normal; }
-  td[data-label]::before { content: attr(data-label); color: var(--soft); margin-right: auto; text-align: left; }
-  td.name { font-weight: 600; } td.name[data-label]::before { font-weight: 400; } td small { min-width: 7rem; } }
-@page { margin: 1.5cm; }
-@media print { :root { color-scheme: light; --text: #000; --line: #bbb; --soft: #444; --good: #0b5d41; --warn: #8c2f1c;
-  --paper: #fff; --wash: #fff; --alarm: #fff; } body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
-  .headline, .warn { border: 1px solid var(--line); } h2, h3 { break-after: avoid; }
-  figure, tr, .headline { break-inside: avoid; } .scroll { overflow: visible; background: none; }
-  th, td { white-space: normal; padding: .25rem .4rem; } td small { white-space: nowrap; font-size: 7.5pt; }
-  details::details-content { content-visibility: visible; } }
-"""
+_STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 class Parts(TypedDict, total=False):

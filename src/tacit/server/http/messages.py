@@ -8,15 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from fastapi import Path
 from fastapi.exceptions import RequestValidationError
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 #: The forms of a submission's key, of a plan's hash and of a survey's name.
 KEY, HASH, SURVEY = "^[0-9a-f]{32}$", "^[0-9a-f]{64}$", "^[0-9a-f]{16}(-[1-9][0-9]{0,3})?$"

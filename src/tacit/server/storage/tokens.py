@@ -44,15 +44,6 @@ class Grant:
         return self.manages(survey) or (self.role == "results" and self.survey in (None, survey))
 
 
-@dataclass(frozen=True)
-class Token:
-    """A token as it can be listed: never the token itself."""
-
-    name: str
-    role: Role
-    survey: str | None
-
-
 def make_token(store: Store, name: str = ADMINISTRATOR, role: Role = "all", survey: str | None = None) -> str:
     """A new token in place of any of that name. It is not kept: a lost one is replaced."""
     token = _new_token()
@@ -100,12 +91,12 @@ def revoke_token(store: Store, name: str) -> bool:
         return connection.execute(sa.delete(table).where(table.c.name == name)).rowcount > 0
 
 
-def tokens(store: Store) -> list[Token]:
-    """All tokens, by name."""
+def tokens(store: Store) -> list[Grant]:
+    """What all tokens allow, by name; never a token itself."""
     table = schema.tokens
-    query = sa.select(table.c.name, table.c.role, table.c.survey).order_by(table.c.name)
+    query = sa.select(table.c.role, table.c.survey, table.c.name).order_by(table.c.name)
     with store.database.reading.connect() as connection:
-        return [Token(*row) for row in connection.execute(query)]
+        return [Grant(*row) for row in connection.execute(query)]
 
 
 def grant_of(store: Store, authorization: str) -> Grant | None:
