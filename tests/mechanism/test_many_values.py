@@ -332,7 +332,7 @@ def test_the_kernel_of_shuffled_circles_is_the_mean_over_all_orders(weights, pie
         covered = (sums[arc : arc + room] - sums[:room]) / cells
         total += covered.T @ covered / room
     truth = total / len(orders) - (arc / room) ** 2
-    found = circle_information(cells, k, arc, room, 2.35).coverage_covariance(np.arange(len(cells)))
+    found = (circle_information(cells, k, arc, room, 2.35).multiply(np.eye(len(cells))) - 1) / 2.35**2
     assert np.abs(found - truth).max() < 1e-4
     assert np.abs(np.diag(np.diag(truth)) - truth).max() > 1e-2  # The named wrong answer: independent values.
 

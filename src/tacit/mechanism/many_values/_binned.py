@@ -74,10 +74,6 @@ class OnlySpreads:
         """See `multiply`."""
         return self.multiply(self.spreads)
 
-    def inverse_row(self, value: int) -> Floats:
-        """See `multiply`."""
-        return self.multiply(self.spreads)
-
 
 @dataclass(frozen=True, kw_only=True)
 class BinnedCircle(Circle):

@@ -71,7 +71,7 @@ class Information(Protocol):
         ...
 
     def multiply(self, right: Floats) -> Floats:
-        """J·right."""
+        """J·right; for each row of a matrix."""
         ...
 
     def solve(self, right: Floats) -> Floats:
@@ -80,10 +80,6 @@ class Information(Protocol):
 
     def inverse_diagonal(self) -> Floats:
         """(J⁻¹)_xx for every value."""
-        ...
-
-    def inverse_row(self, value: int) -> Floats:
-        """(J⁻¹)_xx' of one value x, for every x'."""
         ...
 
 
@@ -313,9 +309,10 @@ class Circle(ABC):
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """Σ times·c_x over the reports for every value, in units of 2^-20; integers that can be added."""
 
-    @abstractmethod
     def coverage(self, reports: Integers) -> Floats:
         """c_x of every value, a row for each report, as `fold` adds it up."""
+        rows = [self.fold(reports[i : i + 1]) for i in range(len(reports))]
+        return np.array(rows).reshape(len(reports), len(self.cells)) / COVERAGE_UNIT
 
     @abstractmethod
     def information_at(self, amplitude: float) -> Information:
@@ -352,6 +349,13 @@ class Circle(ABC):
         orders, positions = rng.integers(0, self.orders, size), rng.integers(0, self.circle, size)
         reports: Integers = orders << self.cell_bits | positions
         return reports
+
+
+def unit_rows(places: Integers, size: int) -> Floats:
+    """Rows of zeros, each with a one at its place."""
+    rows = np.zeros((len(places), size))
+    rows[np.arange(len(places)), places] = 1.0
+    return rows
 
 
 def _length(stretches: Sequence[Stretch]) -> int:

@@ -231,15 +231,6 @@ def fold_reports(reports: Any, weights: Any, cells: Any, units: Any, arc: int, c
     return whole.sum(axis=0).astype(parts.dtype) * units + parts.sum(axis=0)
 
 
-def cover_reports(reports: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
-    """What each report covers of every piece, in its `units`: a row for each report."""
-    once = np.ones(1, np.int64)
-    whole, parts = np.zeros((2, len(reports), len(cells)), np.int64)
-    for k in range(len(reports)):
-        fold(reports, once, k, k + 1, cells, units, arc, circle, cell_bits, whole[k], parts[k])
-    return whole * units + parts
-
-
 @numba.njit(nogil=True, cache=True)
 def name_giants(
     values: Any, words: Any, places: Any, edges: Any, guide: Any, base: Any, seed_half: int, name_bits: int,

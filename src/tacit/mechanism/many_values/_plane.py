@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.kept import COVERAGE_UNIT
-from tacit.mechanism.many_values._circle import Circle, Stretch, mean_square_coverage, third_central_moment
+from tacit.mechanism.many_values._circle import Circle, Stretch, mean_square_coverage, third_central_moment, unit_rows
 from tacit.mechanism.singer import is_prime, meets_all_states, terms_of
 
 if TYPE_CHECKING:
@@ -331,44 +331,27 @@ class PlaneInformation:
 
     # -- A and J -------------------------------------------------------------------------------------------------
 
-    def _covariance(self, right: Floats) -> Floats:
-        """A·right."""
-        result, of_own = np.zeros(len(right)), self.parts * right[self.owners]
-        product = self.own_own @ of_own
-        if len(self.light):
-            from tacit.mechanism.many_values._plane_kernels import seen_by_lines
-
-            seen, by_own = seen_by_lines(self.lines, right[self.light], of_own, self.line_line, self.line_own)
-            product, result[self.light] = product + by_own, seen
-        np.add.at(result, self.owners, self.parts * product)
-        return result
-
-    def _covariance_of_each(self, rows: Floats) -> Floats:
+    def _covariance(self, rows: Floats) -> Floats:
         """A·row for each row, all of them at once."""
         result, of_own = np.zeros(rows.shape), rows[:, self.owners] * self.parts
         product = of_own @ self.own_own
         if len(self.light):
-            from tacit.mechanism.many_values._plane_kernels import line_means_of_each, line_sums_of_each
+            from tacit.mechanism.many_values._plane_kernels import line_means, line_sums
 
             slopes, size, _ = self.line_line.shape
             line_own = self.line_own.reshape(slopes * size, -1)
-            of_lines = line_sums_of_each(self.lines, np.ascontiguousarray(rows[:, self.light].T), size)
+            of_lines = line_sums(self.lines, np.ascontiguousarray(rows[:, self.light].T), size)
             product = product + of_lines.reshape(slopes * size, -1).T @ line_own / slopes
             seen = np.matmul(self.line_line, of_lines) + (line_own @ of_own.T).reshape(of_lines.shape)
-            result[:, self.light] = line_means_of_each(self.lines, seen).T
+            result[:, self.light] = line_means(self.lines, seen).T
         np.add.at(result.T, self.owners, (product * self.parts).T)
         return result
 
     def multiply(self, right: Floats) -> Floats:
         """J·right; for each row of a matrix."""
-        seen = self._covariance(right) if right.ndim == 1 else self._covariance_of_each(right)
+        seen = self._covariance(np.atleast_2d(right)).reshape(right.shape)
         product: Floats = right.sum(axis=-1, keepdims=True) + self.amplitude**2 * seen
         return product
-
-    def _unit(self, value: int) -> Floats:
-        unit = np.zeros(len(self.shares))
-        unit[value] = 1.0
-        return unit
 
     # -- the inverse ---------------------------------------------------------------------------------------------
 
@@ -390,7 +373,7 @@ class PlaneInformation:
         np.add.at(among, (place[:, None], place[None, :]), self.parts[:, None] * self.own_own * self.parts)
         ones = np.zeros(len(self.shares))
         ones[light] = 1.0
-        seen, n = self._covariance(ones), len(light)
+        (seen,), n = self._covariance(ones[None]), len(light)
         kappa = 1 + square * (float(seen[light].sum()) - float(self.spreads[light].sum())) / max(n * (n - 1), 1)
         delta = 1 + square * self.spreads[light] - kappa
         coupled: Floats = np.concatenate([[kappa], 1 + square * seen[others] / max(n, 1)])
@@ -415,21 +398,24 @@ class PlaneInformation:
         if len(self.shares) <= _WRITTEN_OUT:
             product: Floats = right @ self._inverse
             return product
-        if right.ndim == 1:
-            return self._by_gradients(right)
+        return self._in_threads(np.atleast_2d(right)).reshape(right.shape)
+
+    def _in_threads(self, rows: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
+        """`_by_gradients` for some rows at a time."""
         from tacit.mechanism.sampling import in_threads
 
-        solved = np.empty(right.shape)
+        solved = np.empty(rows.shape)
         _ = self._near  # Made once, before the threads that share it.
 
-        def work(_: int, blocks: slice) -> None:
-            for start in range(blocks.start * _BLOCK, min(blocks.stop * _BLOCK, len(right)), _BLOCK):
-                solved[start : start + _BLOCK] = self._by_gradients(right[start : start + _BLOCK])
+        def work(_: int, part: slice) -> None:
+            for start in range(part.start, part.stop, _BLOCK):
+                some = slice(start, min(start + _BLOCK, part.stop))
+                solved[some] = self._by_gradients(rows[some], residual, steps)
 
-        in_threads(-(-len(right) // _BLOCK), work, _BLOCK * self.lines.size)
+        in_threads(len(rows), work, self.lines.size)
         return solved
 
-    def _by_gradients(self, right: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
+    def _by_gradients(self, right: Floats, residual: float, steps: int) -> Floats:
         """Conjugate gradients, until the residual is small, or for a number of steps; for each row of a matrix."""
         found, rest, goal = np.zeros(right.shape), right, residual**2 * _dot(right, right)
         near = self.nearly_solve(rest)
@@ -474,18 +460,15 @@ class PlaneInformation:
         diagonal[self._others] = np.diag(inverse)[1:]
         falling = np.argsort(-self.shares, kind="stable")
         probed = np.unique(np.geomspace(1, len(falling), _PROBES).astype(np.int64)) - 1
-        exact = [self._by_gradients(self._unit(value), 0.0, _PROBE_STEPS)[value] for value in falling[probed]]
-        lacks = exact / diagonal[falling[probed]]
+        values = falling[probed]
+        exact = self._in_threads(unit_rows(values, len(falling)), 0.0, _PROBE_STEPS)[np.arange(len(values)), values]
+        lacks = exact / diagonal[values]
         diagonal[falling] *= np.interp(np.log1p(np.arange(len(falling))), np.log1p(probed), lacks)
         return diagonal
 
     def inverse_diagonal(self) -> Floats:
         """(J⁻¹)_xx for every value."""
         return self._diagonal
-
-    def inverse_row(self, value: int) -> Floats:
-        """(J⁻¹)_xx' of one value x, for every x'."""
-        return self.solve(self._unit(value))
 
 
 def _dot(left: Floats, right: Floats) -> Floats:

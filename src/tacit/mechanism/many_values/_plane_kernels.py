@@ -360,27 +360,6 @@ def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def _look(
-    lines: Any, numbers: Any, of_own: Any, line_line: Any, line_own: Any, of_lines: Any, seen: Any, by_own: Any
-) -> None:
-    """`seen_by_lines` for some slopes, up to its sums over slopes. Sums are added up in rows and in registers."""
-    for slope in range(len(lines)):
-        for x in range(len(numbers)):
-            of_lines[slope, lines[slope, x]] += numbers[x]
-        row, owned = seen[slope], by_own[slope]
-        for line in range(line_line.shape[1]):
-            mine, others, own = of_lines[slope, line], line_line[slope, line], line_own[slope, line]
-            for other in range(len(others)):
-                row[other] += mine * others[other]
-            for k in range(len(own)):
-                owned[k] += mine * own[k]
-            told = 0.0
-            for k in range(len(own)):
-                told += own[k] * of_own[k]
-            row[line] += told
-
-
-@numba.njit(nogil=True, cache=True)
 def _add_across(lines: Any, seen: Any, sums: Any) -> None:
     """The sum over slopes of what the line of every light value has."""
     for slope in range(len(lines)):
@@ -396,22 +375,6 @@ def sums_across(lines: Any, seen: Any) -> Any:
     sums = np.zeros(lines.shape[1], seen.dtype)
     in_threads(len(sums), lambda _, part: _add_across(lines[:, part], seen, sums[part]), len(lines))
     return sums
-
-
-def seen_by_lines(lines: Any, numbers: Any, of_own: Any, line_line: Any, line_own: Any) -> Any:
-    """With `numbers` of the light values and `of_own` of the pieces of their own: the mean over slopes of what the line
-    of every light value sees, of lines by `line_line` and of pieces by `line_own`; and of what a piece sees of lines.
-
-    Compiled, because a library for algebra takes threads of its own, and then those of one wait for those of another.
-    """
-    slopes, size = len(lines), line_line.shape[1]
-    of_lines, seen, by_own = (np.zeros((slopes, many)) for many in (size, size, len(of_own)))
-
-    def work(_: int, part: slice) -> None:
-        _look(lines[part], numbers, of_own, line_line[part], line_own[part], of_lines[part], seen[part], by_own[part])
-
-    in_threads(slopes, work, size**2)
-    return sums_across(lines, seen) / slopes, by_own.sum(axis=0) / slopes
 
 
 def between_light_values(line_line: Any, lines: Any) -> Any:
@@ -437,7 +400,7 @@ def _write_out(line_line: Any, lines: Any, first: int, last: int, sums: Any) -> 
 
 
 @numba.njit(nogil=True, cache=True)
-def line_sums_of_each(lines: Any, numbers: Any, size: int) -> Any:
+def line_sums(lines: Any, numbers: Any, size: int) -> Any:
     """The sum of `numbers`, a column for each right side, over every line: slopes × lines × right sides."""
     sums = np.zeros((len(lines), size, numbers.shape[1]))
     for slope in range(len(lines)):
@@ -449,7 +412,7 @@ def line_sums_of_each(lines: Any, numbers: Any, size: int) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def line_means_of_each(lines: Any, seen: Any) -> Any:
+def line_means(lines: Any, seen: Any) -> Any:
     """For every light value the mean over slopes of what its line has, a column for each right side."""
     means = np.zeros((lines.shape[1], seen.shape[2]))
     for slope in range(len(lines)):

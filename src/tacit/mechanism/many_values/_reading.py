@@ -57,7 +57,7 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers
 from tacit.mechanism.kept import COVERAGE_UNIT, Kept
 from tacit.mechanism.many_values._binned import BinnedCircle
-from tacit.mechanism.many_values._circle import Information
+from tacit.mechanism.many_values._circle import Information, unit_rows
 from tacit.mechanism.many_values._rule import ManyValuesRule
 from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading, pearson
 from tacit.task import Task
@@ -386,8 +386,8 @@ class ManyValuesReading(ManyValuesRule):
             return 0.0, 1.0
         most = np.argsort(-self.information.inverse_diagonal(), kind="stable")[:_SEARCHED]
         share, q, changed, added = float(self.share), float(self.amplitude), 0.0, 0.0
-        for value in most.tolist():
-            row = self.information.inverse_row(value)
+        rows = self.information.solve(unit_rows(most, len(self.weights)))
+        for value, row in zip(most.tolist(), rows, strict=True):
             high, low = _best_cover(row, self._shares, share), -_best_cover(-row, self._shares, share)
             middle = self._shares[value] - q * share * row.sum()
             changed = max(changed, q * (high - low))
@@ -477,7 +477,7 @@ class ManyValuesReading(ManyValuesRule):
         bins = np.zeros((len(groups), len(falling)))
         for row, values in zip(bins, groups, strict=True):
             row[values] = 1 / np.sqrt(variance[values] / self._spread[values])
-        images = np.array([self.information.multiply(row) - row.sum() for row in bins])
+        images = self.information.multiply(bins) - bins.sum(axis=1, keepdims=True)
         covariance = images @ bins.T / float(self.amplitude) ** 2
         freedom = int(np.linalg.matrix_rank(covariance, rtol=1e-9, hermitian=True))
         inverse = np.linalg.pinv(covariance, rtol=1e-9, hermitian=True).astype(np.float64)
@@ -487,9 +487,7 @@ class ManyValuesReading(ManyValuesRule):
 @lru_cache(maxsize=64)
 def _solved_for(mechanism: ManyValuesReading, values: tuple[int, ...]) -> Floats:
     """Columns of J⁻¹: reports come in many batches, and the mechanisms of many groups take turns."""
-    units = np.zeros((len(values), len(mechanism.weights)))
-    units[np.arange(len(values)), values] = 1.0
-    columns: Floats = mechanism.information.solve(units).T
+    columns: Floats = mechanism.information.solve(unit_rows(np.array(values), len(mechanism.weights))).T
     return columns
 
 
@@ -567,9 +565,3 @@ class GiantsAndCircle:
         more = (self.between / self.common) ** 2 * both - (1 - 1 / self.common)
         inverse[self.others] = self.circle.inverse_diagonal() + more * around**2
         return inverse
-
-    def inverse_row(self, value: int) -> Floats:
-        """(J⁻¹)_xx' of one value x, for every x'."""
-        unit = np.zeros(len(self.shares))
-        unit[value] = 1.0
-        return self.solve(unit)

@@ -46,14 +46,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.mechanism.many_values._circle import Circle, Stretch, mean_square_coverage
 
 Keys = npt.NDArray[np.uint32]
@@ -108,22 +106,10 @@ class ShuffledCircle(Circle):
         """T_x, O(d) for each report."""
         from tacit.mechanism.many_values import _kernels as loops
 
-        of_pieces = loops.fold_reports(np.ascontiguousarray(reports, dtype=np.int64), times, *self._arcs)
+        rule = self.piece_cells.astype(np.uint32), self._units, self.arc, self.circle, self.cell_bits
+        of_pieces = loops.fold_reports(np.ascontiguousarray(reports, dtype=np.int64), times, *rule)
         sums: Integers = np.add.reduceat(of_pieces, self.first_pieces)
         return sums
-
-    def coverage(self, reports: Integers) -> Floats:
-        """c_x, O(d) for each report."""
-        from tacit.mechanism.many_values import _kernels as loops
-
-        of_pieces = loops.cover_reports(np.ascontiguousarray(reports, dtype=np.int64), *self._arcs)
-        covered: Floats = np.add.reduceat(of_pieces, self.first_pieces, axis=1) / COVERAGE_UNIT
-        return covered
-
-    @cached_property
-    def _arcs(self) -> tuple[Any, ...]:
-        """What the compiled loops ask of a circle."""
-        return self.piece_cells.astype(np.uint32), self._units, self.arc, self.circle, self.cell_bits
 
     def information_at(self, amplitude: float) -> CircleInformation:
         """11ᵀ + q²W, averaged over all orders."""
@@ -189,10 +175,6 @@ class CircleInformation:
         """A_xx for every value."""
         return self.spread[self.which]
 
-    def nearly_solve(self, rows: Floats) -> Floats:
-        """`solve`, which takes no longer."""
-        return self.solve(rows)
-
     def solve(self, right: Floats) -> Floats:
         """J⁻¹·right, O(d); for each row of a matrix."""
         scaled = right / self.own[self.which]
@@ -216,10 +198,9 @@ class CircleInformation:
         return order, np.searchsorted(self.which[order], np.arange(len(self.sizes)))
 
     def multiply(self, right: Floats) -> Floats:
-        """J·right, O(d)."""
-        sums = np.bincount(self.which, weights=right, minlength=len(self.sizes))
-        shift = self.factors @ (self.core @ (self.factors.T @ sums))
-        product: Floats = self.own[self.which] * right + shift[self.which]
+        """J·right, O(d); for each row of a matrix."""
+        shift = self._class_sums(right) @ self.factors @ self.core @ self.factors.T
+        product: Floats = self.own[self.which] * right + shift[..., self.which]
         return product
 
     def inverse_diagonal(self) -> Floats:
@@ -228,20 +209,6 @@ class CircleInformation:
         by_class: Floats = (1.0 - inner / self.own) / self.own
         return by_class[self.which]
 
-    def inverse_row(self, value: int) -> Floats:
-        """(J⁻¹)_xx' of one value x, for every x'."""
-        unit = np.zeros(len(self.which))
-        unit[value] = 1.0
-        return self.solve(unit)
-
-    def coverage_covariance(self, values: _Places) -> Floats:
-        """A for some values."""
-        factors = self.factors[self.which[values]]
-        covariance = factors @ self.core @ factors.T + np.diag(self.own[self.which[values]])
-        # J less its 11ᵀ.
-        matrix: Floats = (covariance - 1.0) / self.amplitude**2
-        return matrix
-
 
 def circle_information(cells: Integers, pieces: Integers, arc: int, circle: int, amplitude: float) -> CircleInformation:
     """J of values with `cells` = n in `pieces` = k, arcs of `arc` = L cells on M = `circle`, lifts 1 + q(c − m).
@@ -249,7 +216,8 @@ def circle_information(cells: Integers, pieces: Integers, arc: int, circle: int,
     Values with equally many cells must be cut into equally many pieces.
 
     >>> found = circle_information(np.full(50, 20), np.ones(50), 270, 1000, amplitude=1.0)
-    >>> np.allclose(found.coverage_covariance(np.arange(2)), found.spread[0] * np.array([[1, -1 / 49], [-1 / 49, 1]]))
+    >>> j = found.multiply(np.eye(50))
+    >>> np.allclose((j - 1)[:2, :2], found.spread[0] * np.array([[1, -1 / 49], [-1 / 49, 1]]))
     True
     """
     lengths, one, which, counts = np.unique(cells, return_index=True, return_inverse=True, return_counts=True)
