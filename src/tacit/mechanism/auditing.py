@@ -236,8 +236,7 @@ def _size(level: tuple[int, Fraction | None]) -> tuple[bool, Fraction]:
 
 def mechanism_of(found: Mechanism | HasMechanism) -> Mechanism:
     """The mechanism of a design or a group; a mechanism is its own."""
-    inner: Mechanism = getattr(found, "mechanism", found)  # type: ignore[arg-type]
-    return inner
+    return getattr(found, "mechanism", found)  # type: ignore[arg-type]
 
 
 def audit(mechanism: Mechanism | HasMechanism) -> Audit:

@@ -84,8 +84,7 @@ def are_below(reports: Integers, n_reports: int) -> NDArray[np.bool_]:
     >>> are_below(np.array([-1, 0, 4, 5]), 5).tolist()
     [False, True, True, False]
     """
-    good: NDArray[np.bool_] = np.asarray(reports, dtype=np.int64).view(np.uint64) < np.uint64(n_reports)
-    return good
+    return np.asarray(reports, dtype=np.int64).view(np.uint64) < np.uint64(n_reports)
 
 
 def pearson(counts: Floats, marginal: Floats) -> tuple[float, int]:

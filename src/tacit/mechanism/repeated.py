@@ -314,8 +314,7 @@ class Layers:
         step, rest = divmod(rule.step * self.resend, one)
         if rest or not step:
             raise ValueError("The step of the stored layer, times 'resend', must be a multiple of 4096.")
-        made: Mechanism = replace(rule, step=step)
-        return made
+        return replace(rule, step=step)
 
     def second(self) -> Channel:
         """The second layer of a table by itself: from the stored report to the one that is sent."""
@@ -344,8 +343,7 @@ class Layers:
     def send(self, stored: Integers, words: RandomWords) -> Integers:
         """What a wave sends of stored reports."""
         resent = words.draw(len(stored), 16) >> np.uint16(16 - RESEND_BITS) < self.resend
-        reports: Integers = np.where(resent, stored, self._others(len(stored), words))
-        return reports
+        return np.where(resent, stored, self._others(len(stored), words))
 
     def send_one(self, stored: int, words: RandomWords) -> int:
         """What a wave sends of one stored report: a word of 16 bits says whether it does, then another is drawn."""
@@ -368,8 +366,7 @@ class Layers:
         drawn = words.draw(count * rule.words_per_report, 64).reshape(count, -1) >> np.uint64(64 - rule.word_bits)
         # The first bits of the first word are α: with α = 0 a rule ignores the answer.
         drawn[:, 0] &= np.uint64((1 << rule.word_bits - rule.choice_bits) - 1)
-        found: Integers = rule.draw_many(nothing, drawn)
-        return found
+        return rule.draw_many(nothing, drawn)
 
     # -- the contract --------------------------------------------------------------------------------------------
 

@@ -107,5 +107,4 @@ def _mixed(rows: BigIntegers, marginal: BigIntegers, mix: Fraction) -> BigIntege
     if not mix:
         return rows
     share = int(mix * SCALE)
-    mixed: BigIntegers = (rows * (SCALE - share) + marginal * share) >> SCALE_BITS
-    return mixed
+    return (rows * (SCALE - share) + marginal * share) >> SCALE_BITS

@@ -153,8 +153,7 @@ def little_garbage_collection() -> Iterator[None]:
 
 def _title(plan: dict[str, Any]) -> str | None:
     """What a stored plan is about; it was audited when its survey was opened."""
-    title: str | None = plan["title" if "questions" in plan else "question"]
-    return title
+    return plan["title" if "questions" in plan else "question"]
 
 
 def notify(state: str) -> None:

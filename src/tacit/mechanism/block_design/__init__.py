@@ -266,8 +266,7 @@ class BlockDesign:
         words = np.diff(np.array([self._words_below(report) for report in range(self.n_reports + 1)], dtype=object))
         in_order = words.reshape(self.orders, self.circle).sum(axis=1).repeat(self.circle)
         covered = self.covers(np.arange(self.n_reports)).T
-        found: BigIntegers = self.base * words + self.step * in_order * covered.astype(object)
-        return found
+        return self.base * words + self.step * in_order * covered.astype(object)
 
     def draw(self, value: int, words: tuple[int, ...]) -> int:
         """The report of `value`: a pure function of two words."""
@@ -308,8 +307,7 @@ class BlockDesign:
         orders, positions = np.divmod(reports, self.circle)
         asked = np.arange(self.size) if values is None else values
         away = (np.outer(orders + 1, asked) - positions[:, None]) % self.circle
-        covered: NDArray[np.bool_] = np.isin(away, self.differences) if self.field else away < self.arc
-        return covered
+        return np.isin(away, self.differences) if self.field else away < self.arc
 
     def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
         """C_x: O(d) for each different report in all orders, and a convolution for all together in one order."""
@@ -368,8 +366,7 @@ class BlockDesign:
     def _gains(self) -> Floats:
         """What a report removes from P_x(1 − P_x) by covering x or not: Cov²/Var = (P_x(1−P_x)(p−q))²/π_x(1−π_x)."""
         (p, q, covered), share = self._chances, self.prior.probabilities
-        gains: Floats = (share * (1 - share) * (p - q)) ** 2 / (covered * (1 - covered))
-        return gains
+        return (share * (1 - share) * (p - q)) ** 2 / (covered * (1 - covered))
 
     def gain(self, task: Task) -> float:
         _check_task(task)
@@ -416,8 +413,7 @@ class BlockDesign:
         _check_task(task)
         p, q, _ = self._chances
         covered = self.covers(reports, None if values is None else np.asarray(values, dtype=np.int64))
-        rows: Floats = (covered.astype(np.float64) - q) / (p - q)
-        return rows
+        return (covered.astype(np.float64) - q) / (p - q)
 
     def _counted(self, kept: Kept) -> tuple[Floats, float]:
         """C and N; reports that were kept one by one are folded."""
@@ -447,8 +443,7 @@ class BlockDesign:
         (counts, n), expected = self._counted(kept), self._chances[2]
         variance = n * expected * (1 - expected)
         scored = (variance >= ENOUGH_TO_SCORE) & (self.size - 1 > _CHECKED)
-        scores: Floats = (counts - n * expected)[scored] ** 2 / variance[scored]
-        return scores
+        return (counts - n * expected)[scored] ** 2 / variance[scored]
 
     def _correlations(self, values: Integers) -> Floats:
         """Of being covered, between some values, if the prior is true: those of a sample that is always the same."""

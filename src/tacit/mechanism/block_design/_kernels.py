@@ -83,5 +83,4 @@ def count_arcs(reports: Integers, times: Integers | None, size: int, circle: int
         arc_covers(reports[part], each if times is None else each[part], circle, arc, sums[k])
 
     in_threads(len(reports), work, size)
-    found: Integers = sums.astype(np.int64).sum(axis=0)[:size]
-    return found
+    return sums.astype(np.int64).sum(axis=0)[:size]

@@ -274,8 +274,7 @@ class Channel:
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """t(y) = gᵀJ⁻¹v_y for each report y."""
-        rows: Floats = told_weights(self, task)[:, slice(None) if values is None else list(values)][reports]
-        return rows
+        return told_weights(self, task)[:, slice(None) if values is None else list(values)][reports]
 
     def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         return statistic_of_table(self.inside_lifts, self.information, self.marginal, self._sums(kept)[2])
@@ -310,8 +309,7 @@ class Channel:
     @cached_property
     def marginal_weights(self) -> BigIntegers:
         """λ(y) · denominator · prior.total, as exact integers."""
-        marginal: BigIntegers = np.array(self.prior.weights, dtype=object) @ self.weights
-        return marginal
+        return np.array(self.prior.weights, dtype=object) @ self.weights
 
     @cached_property
     def marginal(self) -> Floats:
@@ -344,8 +342,7 @@ class Channel:
     @property
     def posterior(self) -> Floats:
         """Pr(x|y) = P(x) v_y(x), as a float array of shape (reports, values)."""
-        posterior: Floats = self.lifts * self.prior.probabilities
-        return posterior
+        return self.lifts * self.prior.probabilities
 
     def exact_posterior(self, report: int) -> tuple[Fraction, ...]:
         """Pr(x | report) for every x, as exact rationals.

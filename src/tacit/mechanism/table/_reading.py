@@ -80,19 +80,16 @@ class Information:
     def determined(self, g: Floats) -> NDArray[np.bool_]:
         """The same for each component."""
         missed = np.abs(g - self.vectors @ (self.vectors.T @ g)).max(axis=0, initial=0.0)
-        determined: NDArray[np.bool_] = missed <= _LARGEST_UNSEEN * float(np.abs(g).max(initial=0.0))
-        return determined
+        return missed <= _LARGEST_UNSEEN * float(np.abs(g).max(initial=0.0))
 
     def solve(self, g: Floats) -> Floats:
         """J⁻¹g on the seen directions."""
-        solved: Floats = self.vectors @ ((self.vectors.T @ g) / self.values[:, None])
-        return solved
+        return self.vectors @ ((self.vectors.T @ g) / self.values[:, None])
 
     def quadratic(self, g: Floats) -> Floats:
         """gᵀJ⁻¹g for each component of g, on the seen directions."""
         loadings = self.vectors.T @ g
-        squares: Floats = (loadings**2 / self.values[:, None]).sum(axis=0)
-        return squares
+        return (loadings**2 / self.values[:, None]).sum(axis=0)
 
 
 def read_table(
@@ -200,10 +197,7 @@ def variance_by_answer(channel: Channel, task: Task, t: Floats) -> tuple[Floats,
 def _between(rows: Floats) -> Floats:
     """Rows for places between each row and the next one, and the last row."""
     shares = (np.arange(_BETWEEN) / _BETWEEN)[:, None]
-    found: Floats = np.concatenate(
-        [(1 - shares) * first + shares * last for first, last in pairwise(rows)] + [rows[-1:]]
-    )
-    return found
+    return np.concatenate([(1 - shares) * first + shares * last for first, last in pairwise(rows)] + [rows[-1:]])
 
 
 def variance_weights(channel: Channel, task: Task, t: Floats) -> Floats:
@@ -271,8 +265,7 @@ def _mle_weights(channel: Channel, g: Floats, counts: Floats) -> tuple[Floats, F
 def _means_under(channel: Channel, p: Floats, g: Floats) -> Floats:
     """E[g|y] if answers have the distribution p."""
     q = channel.matrix
-    means: Floats = (q * p[:, None] / np.maximum(p @ q, 1e-300)).T @ g
-    return means
+    return (q * p[:, None] / np.maximum(p @ q, 1e-300)).T @ g
 
 
 def _likely_moves(channel: Channel, g: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
@@ -282,8 +275,7 @@ def _likely_moves(channel: Channel, g: Floats, counts: Floats, weights: Floats) 
 
     def total(step: Floats) -> Floats:
         p = maximum_likelihood(channel, counts + step)
-        moved: Floats = (weights + step) @ _means_under(channel, p, g)
-        return moved
+        return (weights + step) @ _means_under(channel, p, g)
 
     start, steps = total(np.zeros(len(counts))), np.eye(len(counts))
     more = np.array([total(step) - start for step in steps])
@@ -327,8 +319,7 @@ def maximum_likelihood(channel: Channel, counts: Floats) -> Floats:
         return result
 
     def climb(p: Floats) -> Floats:
-        new: Floats = p * (q @ (seen_counts / (p @ q))) / total
-        return new
+        return p * (q @ (seen_counts / (p @ q))) / total
 
     def height(p: Floats) -> float:
         return float(seen_counts @ np.log(p @ q))
@@ -396,5 +387,4 @@ def scores_of_table(lifts: Floats, marginal: Floats, counts: Floats) -> Floats:
     variance, reach = n_reports * (marginal @ (lifts - 1) ** 2), np.ptp(lifts, axis=0)
     scored = (variance > 0) & (variance >= ENOUGH_TO_SCORE * reach**2)
     said = (counts - n_reports * marginal) @ lifts
-    scores: Floats = said[scored] ** 2 / variance[scored]
-    return scores
+    return said[scored] ** 2 / variance[scored]

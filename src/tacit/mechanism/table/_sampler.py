@@ -131,8 +131,7 @@ class TableSampler:
             raise ValueError("This table is too large for words to be read lazily.")
         _, shift, decided = self.beginnings
         nothing = np.iinfo(decided.dtype).max
-        left_open: Integers = kernels.table_beginnings(rows, begun, begun.dtype.type(shift), decided, nothing, reports)
-        return left_open
+        return kernels.table_beginnings(rows, begun, begun.dtype.type(shift), decided, nothing, reports)
 
     def read_on(
         self, left_open: Integers, rows: NDArray[Any], begun: NDArray[Any], rest: NDArray[Any], reports: Integers
@@ -143,8 +142,7 @@ class TableSampler:
         """
         from tacit.mechanism.table import _kernels as kernels
 
-        last: Integers = kernels.table_rest(left_open, rows, begun, rest, 8 * begun.itemsize, *self._tables, reports)
-        return last
+        return kernels.table_rest(left_open, rows, begun, rest, 8 * begun.itemsize, *self._tables, reports)
 
     @cached_property
     def beginnings(self) -> Beginnings | None:

@@ -248,8 +248,7 @@ def part_rows(view: QuestionView, parts: Parts, value: str | None = None) -> lis
         for row in result.rows
         if value in (None, name_of(view, row))
     ]
-    cleaned: list[dict[str, Any]] = say.json_ready(made)
-    return cleaned
+    return say.json_ready(made)
 
 
 def _compared(view: QuestionView, parts: Parts, estimator: str, value: str | None) -> Breakdown:

@@ -288,8 +288,7 @@ def rows(view: QuestionView, result: Estimate, limit: int | None = None) -> list
     made = [numbers(view, row) for row in result.rows]
     if limit is not None and len(made) > limit:
         made = sorted(made, key=lambda row: -row["estimate"] if math.isfinite(row["estimate"]) else math.inf)[:limit]
-    cleaned: list[dict[str, Any]] = say.json_ready(made)
-    return cleaned
+    return say.json_ready(made)
 
 
 def _history_day(stand: Stand, result: Estimate) -> dict[str, Any]:
@@ -371,8 +370,7 @@ def crosstab_facts(plan: AnyPlan, tally: Tally, first: str, second: str) -> dict
     ]
     names = ("n_reports", "level", "independence", "association")
     facts = {"first": first, "second": second, "rows": rows} | {name: told[name] for name in names}
-    cleaned: dict[str, Any] = say.json_ready(facts | {"sentences": crosstab_sentences(found)})
-    return cleaned
+    return say.json_ready(facts | {"sentences": crosstab_sentences(found)})
 
 
 def published(store: Store, survey: Survey, plan: AnyPlan) -> list[tuple[date, Tally]]:
