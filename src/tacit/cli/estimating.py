@@ -1,4 +1,4 @@
-"""`tacit estimate`, `difference`, `crosstab`, `export` and `regress`: findings from reports. Parsing and printing."""
+"""`tacit estimate`, `difference`, `crosstab`, `compliance`, `export` and `regress`: findings from reports."""
 
 from __future__ import annotations
 
@@ -389,6 +389,40 @@ def crosstab_command(
         cli.print_json({"plan": loaded.hash} | found.to_dict() | {"refused": whole.refused})
         return
     print_crosstab(cli.out, found)
+    cli.tell_refused(whole.refused, weighted=False)
+
+
+_SAYS = "The report, by its number, that people send who do not follow; else any."
+
+
+@cli.command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
+def compliance_command(
+    plan: cli.PlanFile,
+    reports: cli.Reports,
+    says: Annotated[int | None, cli.option(metavar="N", help=_SAYS)] = None,
+    level: cli.LevelOption = 0.95,
+    columns: cli.Columns = cli.COLUMNS,
+    as_json: cli.JsonFlag = False,
+) -> None:
+    """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
+    from tacit.estimates import compliance, pooled_compliance
+    from tacit.files import read_tally
+    from tacit.plan import Plan
+    from tacit.show.results import print_compliance
+
+    loaded = Plan.load(plan)
+    with cli.progress_bar("counting") as watch:
+        whole = read_tally(loaded, reports, progress=watch, **columns.given())
+        found = compliance(loaded, whole, says, level)
+        pooled = pooled_compliance(found) if len(found) > 1 else None
+    if as_json:
+        groups = [each.to_dict() for each in found]
+        together = None if pooled is None else pooled.to_dict()
+        cli.print_json(
+            {"plan": loaded.hash, "says": says, "pooled": together, "groups": groups, "refused": whole.refused}
+        )
+        return
+    print_compliance(cli.out, loaded, found, pooled, says)
     cli.tell_refused(whole.refused, weighted=False)
 
 

@@ -34,8 +34,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
     },
     "Again next year": {
-        "next": ("waves", "Plan the next wave from this wave's reports."),
-        "edit": ("waves", "Correct the words of a plan that is in use."),
+        "next": ("further_plans", "Plan the next wave from this wave's reports."),
+        "edit": ("further_plans", "Correct the words of a plan that is in use."),
     },
     "More from reports": {
         "merge": ("collecting", "Merge tallies of the same plan."),
@@ -43,7 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "difference": ("estimating", "Compare shares or means: groups, rounds, or with the prior."),
         "regress": ("estimating", "Regress the answer on public columns, with robust errors."),
         "export": ("estimating", "Write pseudo-values of reports, for R, Stata or statsmodels."),
-        "compliance": ("adopting", "Estimate from two arms how many did not follow the rule."),
+        "compliance": ("estimating", "Estimate from two arms how many did not follow the rule."),
     },
     "Asking in browsers": {
         "serve": ("serve", "Run the collection service; back it up; give out tokens."),
@@ -51,7 +51,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "verify-page": ("serve", "Check that a service serves what Tacit publishes."),
     },
     "Other data, other priors": {
-        "adopt": ("adopting", "Make a plan from the design of others, to read their data."),
+        "adopt": ("further_plans", "Make a plan from the design of others, to read their data."),
         "personal": ("personal", "Individual priors: each record brings its own."),
     },
     "To learn": {
