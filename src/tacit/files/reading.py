@@ -251,32 +251,23 @@ def _text_file(path: str, name: str, stack: ExitStack) -> tuple[BinaryIO, tuple[
     if encoding == "utf-8-sig":
         return opened(), ()
     notes = (f"{name} is not UTF-8 and is read as Latin-1 (Windows-1252)",) if encoding == "cp1252" else ()
-    return stack.enter_context(io.BufferedReader(_InUtf8(opened(), encoding))), notes
+    return stack.enter_context(
+        io.BufferedReader(pa.TransformInputStream(pa.PythonFile(opened(), "r"), _in_utf8(encoding)))
+    ), notes
 
 
-class _InUtf8(io.RawIOBase):
-    """The bytes of a text in another encoding, in UTF-8."""
+def _in_utf8(encoding: str) -> Callable[[Any], bytes]:
+    """From the blocks of a text in another encoding, the last one empty, to UTF-8."""
+    # A few bytes are no letters of Windows-1252.
+    decoder = codecs.getincrementaldecoder(encoding)("replace" if encoding == "cp1252" else "strict")
 
-    def __init__(self, file: BinaryIO, encoding: str) -> None:
-        # A few bytes are no letters of Windows-1252.
-        errors = "replace" if encoding == "cp1252" else "strict"
-        self._file, self._decoder, self._waiting = file, codecs.getincrementaldecoder(encoding)(errors), b""
+    def read(block: Any) -> bytes:
+        try:
+            return decoder.decode(bytes(block), final=not len(block)).encode()
+        except UnicodeDecodeError:
+            raise OSError from None
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._waiting:
-            block = self._file.read(_BLOCK_BYTES)
-            try:
-                self._waiting = self._decoder.decode(block, final=not block).encode()
-            except UnicodeDecodeError:
-                raise OSError from None
-            if not block:
-                break
-        size = min(len(buffer), len(self._waiting))
-        buffer[:size], self._waiting = self._waiting[:size], self._waiting[size:]
-        return size
+    return read
 
 
 @contextmanager
