@@ -130,7 +130,7 @@ def test_design_weights_are_for_the_population_and_never_ignored():
         ("region,people\nnorth,1\n", "one column 'size'"),
         ("region,size\nnorth,1\nnorth,2\nsouth,1\n", "Line 3"),
         ("region,size\nnorth,many\n", "Line 2"),
-        ("region,size\n", "no line with a size"),
+        ("region,size\n", "has no rows"),
         ("region,size\nnorth,1\n", "'south', of which there are reports"),
     ],
 )

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 from tacit.designs.planning import Priors, group_priors
-from tacit.designs.prior_file import GroupPrior
+from tacit.designs.prior_file import GroupPrior, rows_by
 from tacit.disk import TextTable
 from tacit.exact import Number, budget, exp_below, rational
 from tacit.mechanism import Audit, Channel, Notion
@@ -238,8 +238,7 @@ def read_matrix(path: str | Path) -> dict[str | None, Rule]:
     if len(reports) < 2:
         raise ValueError(f"{path} needs at least two reports, and a cell for each in every row.")
     rules: dict[str | None, Rule] = {}
-    for group in dict.fromkeys(row.get("group") for row in rows):
-        mine = [row for row in rows if row.get("group") == group]
+    for group, mine in rows_by(rows).items():
         values = numbers_if_all([row["value"] for row in mine])
         rules[group] = _rule(values, reports, [_summing(row, reports, path) for row in mine])
     if len({rule.values for rule in rules.values()}) > 1:

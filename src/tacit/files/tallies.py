@@ -13,11 +13,10 @@ import pyarrow.parquet as pq
 
 from tacit.disk import TextTable, atomic, kind_of_json, write_text
 from tacit.estimates import Cell, Margin, cells_of
-from tacit.files.columns import InputError
+from tacit.files.columns import InputError, number_of
 from tacit.files.counting import tally_by, tally_file, whole_of
 from tacit.files.reading import check_file, no_raw_values
 from tacit.plan import CROSSED, AnyPlan
-from tacit.prior import clean_name
 from tacit.tally import SUMS, Tally
 
 
@@ -35,7 +34,13 @@ def read_tally(plan: AnyPlan, source: Any, **options: Any) -> Tally:
 
 def is_tally(source: Any) -> bool:
     """Whether it is the path of a saved tally."""
-    return isinstance(source, str | Path) and _holds_tally(Path(source))
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return path.suffix.lower() == ".json"
+    with no_raw_values(str(path), "parquet"):
+        return b"tacit_tally" in (pq.read_schema(path).metadata or {})
 
 
 def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
@@ -95,13 +100,6 @@ def load_tally(path: str | Path) -> Tally:
     except (pa.ArrowException, OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         why = error if type(error) is ValueError else "It is damaged or another file."
         raise InputError(f"{path} is not a tally of groups. {why}") from error
-
-
-def _holds_tally(path: Path) -> bool:
-    if path.suffix.lower() != ".parquet" or not path.is_file():
-        return path.suffix.lower() == ".json"
-    with no_raw_values(str(path), "parquet"):
-        return b"tacit_tally" in (pq.read_schema(path).metadata or {})
 
 
 def tally_format(path: str | Path) -> str:
@@ -223,28 +221,18 @@ def read_population(path: str | Path) -> Margin:
     """
     check_file(path)
     try:
-        table = TextTable.read(path, [SIZE])
+        rows = TextTable.read(path, [SIZE]).by_column(path)
     except ValueError as error:
         raise InputError(str(error)) from None
-    names = list(table.columns)
-    if names.count(SIZE) != 1 or len(names) < 2 or len(set(names)) < len(names):
-        raise InputError(
-            f"{path} must have one column '{SIZE}' and at least one other, each once. Got {', '.join(names) or 'none'}."
-        )
-    at = names.index(SIZE)
-    columns = tuple(name for name in names if name != SIZE)
+    columns = tuple(name for name in rows[0] if name != SIZE)
+    if SIZE not in rows[0] or not columns:
+        raise InputError(f"{path} must have one column '{SIZE}' and at least one other. Got {', '.join(rows[0])}.")
     sizes: dict[tuple[str, ...], float] = {}
-    for line, row in table.rows:
-        category = tuple(clean_name(cell) for place, cell in enumerate(row) if place != at)
-        try:
-            size = float(row[at].replace("_", "x"))
-        except (ValueError, IndexError):
-            size = -1.0
-        if len(row) != len(names) or not 0 < size < float("inf") or category in sizes:
+    for row in rows:
+        category, size = tuple(row[name] for name in columns), number_of(row[SIZE])
+        if size is None or not 0 < size < float("inf") or category in sizes:
             raise InputError(
-                f"Line {line} of {path} must have a category that stands nowhere else, and a positive size."
+                f"Line {row.line} of {path} must have a category that stands nowhere else, and a positive size."
             )
-        sizes[category] = size
-    if not sizes:
-        raise InputError(f"{path} has no line with a size.")
+        sizes[category] = float(size)
     return Margin(columns, sizes)

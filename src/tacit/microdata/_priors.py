@@ -171,23 +171,18 @@ def counts_from(
     if len(values) != 2 or yes == of:
         raise InputError("A table of counts has a column for one of two answers, and another for all people.")
     check_columns({yes: "yes", of: "of"} | dict.fromkeys(asked, "group"), table.columns, str(name))
-    places = [table.columns.index(each) for each in asked or table.columns if each not in (yes, of)]
+    parts = asked or [each for each in table.columns if each not in (yes, of)]
     found: dict[str | None, tuple[float, ...]] = {}
-    for line, cells in table.rows:
-        if len(cells) != len(table.columns):
-            raise InputError(f"{name}, line {line}: expected {len(table.columns)} cells.")
-        part, total = (_count(cells[table.columns.index(each)]) for each in (yes, of))
-        names = [clean_name(cells[place]) for place in places]
+    for row in table.by_column(name):
+        part, total, names = _count(row[yes]), _count(row[of]), [row[each] for each in parts]
         of_group = CROSSED.join(names) or None
         if part is None or total is None or not 0 <= part <= total or not total:
             raise InputError(
-                f"{name}, line {line}: expected whole numbers with '{yes}' from 0 to '{of}'. Leave out lines of notes."
+                f"{name}, line {row.line}: expected whole numbers with '{yes}' from 0 to '{of}'. Leave out notes."
             )
         if not all(names) or of_group in found:
-            raise InputError(f"{name}, line {line}: every line of a table of counts needs a group of its own.")
+            raise InputError(f"{name}, line {row.line}: every line of a table of counts needs a group of its own.")
         found[of_group] = (float(part), float(total - part))
-    if not found:
-        raise InputError(f"{name} has no rows.")
     everybody = [sum(counts) for counts in zip(*found.values(), strict=True)]
     for of_group, counts in found.items() if len(found) > 2 else ():
         if all(2 * mine == together for mine, together in zip(counts, everybody, strict=True)):
