@@ -23,7 +23,7 @@ from rich.table import Table
 from tacit import GroupPrior, Histogram, Prior, Sum, design
 from tacit.cli.priors import draw
 from tacit.designs import Promise, Search
-from tacit.published import compare
+from tacit.designs.rules import compare
 from tacit.task import Task
 
 OUT = Path("out/bench")

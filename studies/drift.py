@@ -26,12 +26,12 @@ import numpy as np
 
 from studies.figure import Figure, Options, Point, Version
 from tacit.designs import Promise, design
+from tacit.designs.rules import theorem3
 from tacit.exact import Floats, Integers
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
 from tacit.mechanism.table import mmse_weights, unbiased_weights
 from tacit.prior import Prior
-from tacit.published import theorem3
 from tacit.task import Histogram, Task
 
 #: General health in BRFSS 2020 (319,795 people): everybody, and those of 80 years and older.

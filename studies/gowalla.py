@@ -17,12 +17,12 @@ from studies.figure import NO_DATA, OPTIMAL, Figure, Options, Point, curve
 from studies.kosarak import LDP_NOTE, WITH, WITHOUT, histogram_curves, level_of
 from studies.loaders import Checkins, find, load_checkins
 from tacit.designs import Design, Search, design
+from tacit.designs.rules import theorem3
 from tacit.estimates import estimate
 from tacit.exact import Floats, Integers, budget
 from tacit.mechanism import Counts, audit
 from tacit.plan import Group, Plan
 from tacit.prior import Prior
-from tacit.published import theorem3
 from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Tally
 from tacit.task import Histogram

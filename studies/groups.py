@@ -13,10 +13,10 @@ from studies.drift import Arm, error_moments, mmse_arm, realised, unbiased_arm
 from studies.figure import Figure, Options, Point, Version, noise
 from studies.loaders import find, load_adult, load_heart
 from tacit.designs import Promise, Search, design, optimal_binary
+from tacit.designs.rules import theorem3
 from tacit.exact import Floats, Integers
 from tacit.mechanism import Channel, audit, mse
 from tacit.prior import Prior, Value
-from tacit.published import theorem3
 from tacit.task import Histogram, Sum, Survey, Task
 
 HEALTH: tuple[Value, ...] = ("Poor", "Fair", "Good", "Very good", "Excellent")

@@ -45,11 +45,11 @@ from studies.figure import (
 from studies.groups import subset_level
 from studies.loaders import find, load_clicks
 from tacit.designs import Design, Promise, design, optimal_binary
+from tacit.designs.rules import theorem3
 from tacit.exact import Floats
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
 from tacit.prior import Prior
-from tacit.published import theorem3
 from tacit.task import Histogram, Survey, Task
 
 #: The paper calls a page popular above this many clicks.

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: The rooms with public names; `tacit` itself names the most used of them.
 ROOMS = (
     "task", "prior", "microdata", "designs", "designs.rules", "mechanism", "plan", "randomize", "tally", "estimates",
-    "files", "files.spark", "personal", "published",
+    "files", "files.spark", "personal",
 )  # fmt: skip
 
 #: Mechanisms are used through the interface `Mechanism`, which describes their methods.

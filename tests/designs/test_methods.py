@@ -36,8 +36,8 @@ from tacit import (
     unbiased_variance,
 )
 from tacit.designs import optimal_binary, repaired_response
+from tacit.designs.rules import theorem3
 from tacit.exact import exp_below
-from tacit.published import theorem3
 
 from support.oracle import best_gain, best_lip_gain, ldp_vertices
 from support.strategies import budgets, priors

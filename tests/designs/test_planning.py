@@ -24,8 +24,8 @@ from tacit.designs.planning import (
     make_task,
     smallest_budget,
 )
+from tacit.designs.rules import PUBLISHED_LIMIT
 from tacit.prior import Ball
-from tacit.published import PUBLISHED_LIMIT
 
 from support.places import ROOT
 

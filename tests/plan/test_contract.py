@@ -14,9 +14,9 @@ from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse
 from tacit.designs import Search, optimal_binary, repaired_response
 from tacit.designs._verification import verify_group
+from tacit.designs.rules import theorem3
 from tacit.mechanism import Notion
 from tacit.plan import Group, Plan, PlanError, contract_hash
-from tacit.published import theorem3
 
 PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
 

@@ -137,7 +137,7 @@ def test_the_service_imports_no_design_and_nothing_heavy():
     assert "tacit.server.storage.store" in modules
     roots = {name.partition(".")[0] for name in modules}
     assert not roots & {"numba", "matplotlib", "duckdb", "pandas", "typer", "httpx", "playwright"}
-    assert not [name for name in modules if name.startswith(("tacit.designs", "tacit.published"))]
+    assert not [name for name in modules if name.startswith("tacit.designs")]
     assert "pyarrow" not in roots, "only batches need it"
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tacit import GroupPrior, Histogram, Prior, audit, design, mse
-from tacit.published import compare, theorem3
+from tacit.designs.rules import compare, theorem3
 
 GROUPS = [
     GroupPrior(name="a", prior=Prior.of({"x": 0.5, "y": 0.3, "z": 0.2}), share=Fraction(1, 4)),

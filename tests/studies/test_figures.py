@@ -18,7 +18,7 @@ from studies.page import agreement
 from studies.paper import _unary_level
 from tacit import Prior, audit
 from tacit.designs import Promise, design, optimal_binary
-from tacit.published import theorem3
+from tacit.designs.rules import theorem3
 from tacit.task import Histogram
 
 from support.places import GOLDEN

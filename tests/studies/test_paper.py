@@ -40,7 +40,7 @@ from tacit import (
     satisfies,
 )
 from tacit.designs import optimal_binary
-from tacit.published import theorem3
+from tacit.designs.rules import theorem3
 
 from support.oracle import best_gain, best_lip_gain, best_objective, box_vertices, ldp_vertices, mean_absolute_error
 from support.strategies import budgets, channels, priors

@@ -22,9 +22,9 @@ from studies import drift, gowalla, groups, kosarak, loaders
 from studies.baselines import k_ary_response, subset_selection, unary_encoding
 from studies.figure import BAND, DataMissingError, Figure, Options
 from tacit.designs import Promise, design, optimal_binary
+from tacit.designs.rules import theorem3
 from tacit.mechanism import Channel, audit, gain
 from tacit.prior import Prior
-from tacit.published import theorem3
 from tacit.task import Histogram, Survey
 
 from support.places import DATA, needs_data

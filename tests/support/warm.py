@@ -86,7 +86,7 @@ def _serve(address: str) -> None:
     from pydantic import TypeAdapter  # noqa: F401
 
     import tacit.cli.demo
-    import tacit.published
+    import tacit.designs.rules
     import tacit.server.run
     import tacit.show.page
     import tacit.show.plans

@@ -32,13 +32,13 @@ from rich.table import Table
 
 from tacit.cli.app import JsonFlag, command, print_json
 from tacit.designs import optimal_binary
+from tacit.designs.rules import theorem3
 from tacit.estimates import Estimator, estimate
 from tacit.files import tally_file
 from tacit.mechanism import PrivacyError
 from tacit.mechanism.auditing import audit
 from tacit.plan import Plan
 from tacit.prior import Prior
-from tacit.published import theorem3
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import secret_bytes
 from tacit.show.plans import table

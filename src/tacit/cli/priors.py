@@ -15,8 +15,8 @@ from rich.console import Console
 from tacit.cli import app as cli
 
 if TYPE_CHECKING:
+    from tacit.designs.rules import Comparison
     from tacit.plan import Aim
-    from tacit.published import Comparison
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
 _COLUMN = "Column with the answers; several are counted together, for tacit plan --questions."
@@ -214,7 +214,7 @@ def compare_command(
     """Compare the error of LIP, LDP and the published form, by ε. Also the level that the latter really reaches."""
     from tacit.designs import read_priors
     from tacit.designs.planning import make_task
-    from tacit.published import compare
+    from tacit.designs.rules import compare
 
     budgets = [part.strip() for part in epsilons.split(",") if part.strip()]
     cli.new_file(plot, overwrite, priors)
