@@ -386,6 +386,14 @@ def names_of(listed: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",")) if listed else ()
 
 
+def sides(text: str, mark: str, wrong: str) -> tuple[str, str]:
+    """What stands before and behind the last `mark`; `wrong` says what was expected if there is none."""
+    before, found, behind = text.rpartition(mark)
+    if not found:
+        raise ValueError(f"{wrong} Got {text!r}.")
+    return before.strip(), behind.strip()
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar on standard error, where a person can see it; none beside Spark's own."""

@@ -143,7 +143,7 @@ def _rules(
         return read_matrix(matrix)
     if values is None:
         raise ValueError("Say what people can hold, as in --values yes,no.")
-    domain = numbers_if_all([name.strip() for name in values.split(",")])
+    domain = numbers_if_all(cli.names_of(values))
     missing = [name for name in known[1:] if name not in given and takes[name].default is Parameter.empty]
     if missing:
         raise ValueError(f"The design {kind} needs {' and '.join(f'--{name}' for name in missing)}.")
@@ -182,9 +182,7 @@ def _read(name: str, texts: Sequence[str], domain: Sequence[Value]) -> Any:
         return int(texts[0]) if name == "cards" else texts[0]
     found: dict[Value, str] = {}
     for text in texts:
-        value, equals, share = text.rpartition("=")
-        if not equals:
-            raise ValueError(f"--{name} must be a value and its share, as in --{name} yes=1/6. Got {text!r}.")
+        value, share = cli.sides(text, "=", f"--{name} must be a value and its share, as in --{name} yes=1/6.")
         found[Prior.uniform(domain).value_of(value)] = share
     if name == "forced":
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -34,6 +35,8 @@ _QUESTIONS = "Instead of --task: several questions, reported on together; PRIORS
 _IMPORTANCE = "How much the error of a question matters, as in diabetes=3; else 1; repeatable."
 _CROSS = "Two questions, as in a,b, that a table is wanted of; repeatable."
 _MEAN = "A question with numbers of which the mean is wanted; repeatable."
+_RANGE = "The range must be two numbers, as in --between 0,100."
+_PAIR = "A table is of two questions, as in --cross a,b."
 _PUBLIC = "A question whose answers are not private; repeatable."
 _WAVES = "How often the same people will be asked: compares ways to do it."
 _PERSISTENCE = "With --waves: the probability of keeping the answer, which is else drawn anew; 1 without it."
@@ -109,7 +112,7 @@ def plan_command(
     uncertainty = _uncertainty(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "ldp_cap": ldp_cap, "aim": aim, "question": question}
     options |= {"search": Search(method=method)}
-    options |= {"uncertainty": uncertainty, "between": None if between is None else _ends(between)}
+    options |= {"uncertainty": uncertainty, "between": None if between is None else cli.sides(between, ",", _RANGE)}
     if guide:
         asked = {"detect": difference, "power": chance, "sampling": sampling, **options}
         _show_guide(groups, wanted, people, epsilon, to.as_json, asked)
@@ -174,7 +177,7 @@ def _plan_questions(given: dict[str, Any]) -> None:
     with cli.progress_bar("designing") as watch:
         planned = make_questionnaire(
             joint, given["epsilon"], questions=questions, importance=_weights(given["importance"] or []),
-            crosses=[_pair(text) for text in given["cross"] or []], uncertainty=uncertainty,
+            crosses=[cli.sides(text, ",", _PAIR) for text in given["cross"] or []], uncertainty=uncertainty,
             title=given["question"] or title, progress=watch,
         )  # fmt: skip
     planned, to = replace(planned, plan=cli.with_limit(planned.plan, given["limit"])), given["to"]
@@ -197,7 +200,7 @@ def _questions_of(given: dict[str, Any]) -> tuple[JointPrior, list[Question], st
         known = [each["name"] for each in read if not each.get("public") or each["name"] in there]
         joint = read_joint(priors, known, impossible=impossible)
         return joint, stated_questions(read, joint), title
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = [name for name in cli.names_of(names) if name]
     if len(set(wanted)) < len(wanted) or not wanted:
         raise ValueError("--questions names each question once, as in --questions a,b,c.")
     joint = read_joint(priors, wanted, impossible=impossible)
@@ -211,22 +214,11 @@ def _questions_of(given: dict[str, Any]) -> tuple[JointPrior, list[Question], st
 
 
 def _weights(texts: list[str]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        name, equals, weight = text.rpartition("=")
-        if not equals:
-            raise ValueError(f"The importance of a question is written as in diabetes=3. Got {text!r}.")
-        if name.strip() in found:
-            raise ValueError(f"The importance of {name.strip()!r} is given twice.")
-        found[name.strip()] = weight.strip()
-    return found
-
-
-def _pair(text: str) -> tuple[str, str]:
-    first, comma, second = (part.strip() for part in text.partition(","))
-    if not comma or "," in second:
-        raise ValueError(f"A table is of two questions, as in --cross a,b. Got {text!r}.")
-    return first, second
+    pairs = [cli.sides(text, "=", "The importance of a question is written as in diabetes=3.") for text in texts]
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise ValueError(f"The importance of {name!r} is given twice.")
+    return dict(pairs)
 
 
 def _check_options(given: dict[str, Any]) -> None:
@@ -269,7 +261,7 @@ def _groups(given: dict[str, Any]) -> Any:
         how = {name: given[name] for name in ("floor", "smooth", "candidates")}
         groups = read_priors(given["priors"], impossible=given["impossible"] or (), **how)
     if given["arms"] is not None:
-        groups = planning.in_arms(groups, [each.strip() for each in given["arms"].split(",")])
+        groups = planning.in_arms(groups, cli.names_of(given["arms"]))
     cli.tell_notes((note for each in groups for note in each.notes), cli.err)
     return groups
 
@@ -293,7 +285,7 @@ def _show_guide(
     from tacit.designs.guidance import guide
     from tacit.show.plans import print_guide
 
-    budgets = None if epsilon is None else [part.strip() for part in epsilon.split(",")]
+    budgets = None if epsilon is None else cli.names_of(epsilon)
     with cli.progress_bar("designing") as watch:
         choices = guide(groups, task, respondents, budgets, progress=watch, **options)
     rows = [choice.to_dict() for choice in choices]
@@ -315,13 +307,6 @@ def _uncertainty(error: str | None, records: int | None, confidence: str | None,
     if error is not None:
         return Uncertainty(error=error)
     return None if candidates is None else Uncertainty(candidates=True)
-
-
-def _ends(text: str) -> tuple[str, str]:
-    low, comma, high = text.partition(",")
-    if not comma:
-        raise ValueError(f"The range must be two numbers, as in --between 0,100. Got {text!r}.")
-    return low.strip(), high.strip()
 
 
 def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: int | None, stated: bool) -> None:

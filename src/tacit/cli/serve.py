@@ -31,15 +31,18 @@ _ORIGIN = "Origin of pages elsewhere that may send reports here, such as https:/
 _DRAIN = "Seconds to go on after SIGTERM, while /readyz says no, so that balancers send nothing more."
 
 
+def _setting(name: str, metavar: str | None, help: str, *flags: str) -> Any:
+    """An option that can be given as the variable TACIT_ and its name."""
+    return cli.option(*flags, metavar=metavar, help=help, envvar=f"TACIT_{name}")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a service keeps what it keeps."""
 
-    data: Annotated[str, cli.option(metavar="WHERE", help=_DATA, envvar="TACIT_DATA")] = "tacit-data"
+    data: Annotated[str, _setting("DATA", "WHERE", _DATA)] = "tacit-data"
     secrets: Annotated[Path | None, cli.option(metavar="FOLDER", help=_SECRETS)] = None
-    allow_wide_folder: Annotated[
-        bool, cli.option("--allow-wide-folder", help=_WIDE, envvar="TACIT_ALLOW_WIDE_FOLDER")
-    ] = False
+    allow_wide_folder: Annotated[bool, _setting("ALLOW_WIDE_FOLDER", None, _WIDE, "--allow-wide-folder")] = False
 
     @contextmanager
     def store(self, *, migrate: bool = True) -> Iterator[Any]:
@@ -87,42 +90,26 @@ cli.registered.add_typer(serve_app, name="serve")
 def serve_command(
     plans: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN]...", help=_PLANS)] = None,
     place: Place = PLACE,
-    host: Annotated[str, cli.option(metavar="ADDRESS", help="Where to listen.", envvar="TACIT_HOST")] = "127.0.0.1",
-    port: Annotated[
-        int, cli.option(metavar="PORT", help="Where to listen; 0 for any free port.", envvar="TACIT_PORT")
-    ] = 8000,
-    public: Annotated[
-        bool, cli.option("--public", help="Make the results of these surveys public.", envvar="TACIT_PUBLIC")
-    ] = False,
-    publish_every: Annotated[
-        int | None, cli.option(metavar="N", help=f"{_EVERY} Else 20.", envvar="TACIT_PUBLISH_EVERY")
-    ] = None,
-    invited: Annotated[
-        bool, cli.option("--invited", help="Count reports of invited people only.", envvar="TACIT_INVITED")
-    ] = False,
+    host: Annotated[str, _setting("HOST", "ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, _setting("PORT", "PORT", "Where to listen; 0 for any free port.")] = 8000,
+    public: Annotated[bool, _setting("PUBLIC", None, "Make the results of these surveys public.", "--public")] = False,
+    publish_every: Annotated[int | None, _setting("PUBLISH_EVERY", "N", f"{_EVERY} Else 20.")] = None,
+    invited: Annotated[bool, _setting("INVITED", None, "Count reports of invited people only.", "--invited")] = False,
     group_question: Annotated[
-        str | None, cli.option(metavar="TEXT", help="What the page asks for the group.", envvar="TACIT_GROUP_QUESTION")
+        str | None, _setting("GROUP_QUESTION", "TEXT", "What the page asks for the group.")
     ] = None,
-    language: Annotated[str | None, cli.option(metavar="CODE", help=_LANGUAGE, envvar="TACIT_LANGUAGE")] = None,
-    texts: Annotated[Path | None, cli.option(metavar="FILE", help=_TEXTS, envvar="TACIT_TEXTS")] = None,
+    language: Annotated[str | None, _setting("LANGUAGE", "CODE", _LANGUAGE)] = None,
+    texts: Annotated[Path | None, _setting("TEXTS", "FILE", _TEXTS)] = None,
     ends: Annotated[
         datetime | None, typer.Option(metavar="DAY", formats=["%Y-%m-%d"], help="Last day.", envvar="TACIT_ENDS")
     ] = None,
-    rate: Annotated[
-        int, cli.option(metavar="N", help="Submissions per minute and address; 0: no limit.", envvar="TACIT_RATE")
-    ] = 300,
-    certificate: Annotated[
-        str | None, cli.option(metavar="FILE", help="TLS certificate, PEM.", envvar="TACIT_CERTIFICATE")
-    ] = None,
-    private_key: Annotated[
-        str | None, cli.option(metavar="FILE", help="The certificate's private key, PEM.", envvar="TACIT_PRIVATE_KEY")
-    ] = None,
-    proxy: Annotated[list[str] | None, cli.option(metavar="ADDRESS", help=_PROXY, envvar="TACIT_PROXY")] = None,
-    public_url: Annotated[str | None, cli.option(metavar="URL", help=_PUBLIC_URL, envvar="TACIT_PUBLIC_URL")] = None,
-    page_origin: Annotated[
-        list[str] | None, cli.option(metavar="ORIGIN", help=_ORIGIN, envvar="TACIT_PAGE_ORIGIN")
-    ] = None,
-    drain: Annotated[float, cli.option(metavar="SECONDS", help=_DRAIN, envvar="TACIT_DRAIN")] = 0.0,
+    rate: Annotated[int, _setting("RATE", "N", "Submissions per minute and address; 0: no limit.")] = 300,
+    certificate: Annotated[str | None, _setting("CERTIFICATE", "FILE", "TLS certificate, PEM.")] = None,
+    private_key: Annotated[str | None, _setting("PRIVATE_KEY", "FILE", "The certificate's private key, PEM.")] = None,
+    proxy: Annotated[list[str] | None, _setting("PROXY", "ADDRESS", _PROXY)] = None,
+    public_url: Annotated[str | None, _setting("PUBLIC_URL", "URL", _PUBLIC_URL)] = None,
+    page_origin: Annotated[list[str] | None, _setting("PAGE_ORIGIN", "ORIGIN", _ORIGIN)] = None,
+    drain: Annotated[float, _setting("DRAIN", "SECONDS", _DRAIN)] = 0.0,
     new_token: Annotated[bool, cli.option("--new-token", help=_NEW_TOKEN)] = False,
     as_json: cli.JsonFlag = False,
 ) -> None:

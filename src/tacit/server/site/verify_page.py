@@ -13,6 +13,7 @@ import re
 import ssl
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -65,8 +66,8 @@ def verify_page(url: str, known: Path | None = None) -> Verification:
         raise ValueError(f"The address must begin with https:// or http://. Got {url!r}.")
     found = _PAGE.match(parts.path)
     base, survey = (found["base"], found["survey"]) if found else (parts.path.rstrip("/") + "/", None)
-    with _Site(parts, base) as site:
-        findings = [*_version(site), *_files(site, survey), *(_plan(site, survey) if survey else ())]
+    with closing(_Site(parts, base)) as site:
+        findings = [_version(site), *_files(site, survey), *([_plan(site, survey)] if survey else [])]
         fingerprint = _fingerprint(site, survey) if survey else None
     if survey is not None and fingerprint is not None and known is not None:
         findings.append(_compared(known, survey, fingerprint))
@@ -115,12 +116,9 @@ def _signature(file: Path, content: bytes, key: Path) -> str:
 
 def _fingerprint(site: _Site, survey: str) -> str | None:
     """The hash of the credential key that the service shows, None where there is none."""
-    status, _, content = site.get(f"api/surveys/{survey}", "empty")
-    try:
-        key = json.loads(content)["credential_key"] if status == 200 else None
-        return None if key is None else hashlib.sha256(f"{key['n']}.{key['e']}".encode()).hexdigest()[:32]
-    except (ValueError, LookupError, TypeError):
-        return None
+    key = site.fact(f"api/surveys/{survey}", "credential_key")
+    known = isinstance(key, dict) and {"n", "e"} <= key.keys()
+    return hashlib.sha256(f"{key['n']}.{key['e']}".encode()).hexdigest()[:32] if known else None
 
 
 def _compared(known: Path, survey: str, fingerprint: str) -> Finding:
@@ -144,11 +142,16 @@ class _Site:
             else http.client.HTTPConnection(host, port, timeout=_SECONDS)
         )
 
-    def __enter__(self) -> _Site:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._connection.close()
+
+    def fact(self, path: str, name: str) -> Any:
+        """What an object of JSON says under that name; None if there is no such."""
+        status, _, content = self.get(path, "empty")
+        try:
+            return json.loads(content)[name] if status == 200 else None
+        except (ValueError, LookupError, TypeError):
+            return None
 
     def get(self, path: str, kind: str = "document") -> tuple[int, http.client.HTTPMessage, bytes]:
         """Status, headers and content, asked for as a browser asks for this kind of thing, so that a service cannot
@@ -202,22 +205,14 @@ def _as_browser(kind: str) -> dict[str, str]:
 _KINDS = {".js": "script", ".css": "style", ".svg": "image"}
 
 
-def _version(site: _Site) -> Iterator[Finding]:
+def _version(site: _Site) -> Finding:
     """The version that the service says it is, for an explanation of differences; nothing rests on it."""
-    status, _, content = site.get("integrity", "empty")
-    try:
-        said: Any = json.loads(content)["tacit"] if status == 200 else None
-    except (ValueError, LookupError, TypeError):
-        said = None
+    said, wrong = site.fact("integrity", "tacit"), ""
     if said is None:
-        yield Finding("integrity", "The service does not say what it publishes: it is no Tacit, or an older one.")
+        wrong = "The service does not say what it publishes: it is no Tacit, or an older one."
     elif said != tacit.__version__:
-        yield Finding(
-            "integrity",
-            f"The service says that it is Tacit {str(said)[:20]!r}; this is {tacit.__version__}. Use the same.",
-        )
-    else:
-        yield Finding("integrity")
+        wrong = f"The service says that it is Tacit {str(said)[:20]!r}; this is {tacit.__version__}. Use the same."
+    return Finding("integrity", wrong)
 
 
 def _files(site: _Site, survey: str | None) -> Iterator[Finding]:
@@ -247,16 +242,12 @@ def _told(headers: http.client.HTTPMessage, media_type: str) -> str:
     return next((f"The header {name} is set." for name in _UNWANTED if name in headers), "")
 
 
-def _plan(site: _Site, survey: str) -> Iterator[Finding]:
+def _plan(site: _Site, survey: str) -> Finding:
     status, _, content = site.get(f"api/surveys/{survey}/plan", "empty")
-    what = f"plan {survey}"
     if status != 200:
-        yield Finding(what, f"Answered with status {status}.")
-        return
+        return Finding(f"plan {survey}", f"Answered with status {status}.")
     try:
-        plan = read_plan(json.loads(content))
+        named = read_plan(json.loads(content)).hash.startswith(survey.partition("-")[0])
     except (ValueError, TypeError, LookupError) as error:
-        yield Finding(what, f"The plan is refused: {str(error)[:300]}")
-        return
-    named = plan.hash.startswith(survey.partition("-")[0])
-    yield Finding(what, "" if named else "The plan is not the one that the address names.")
+        return Finding(f"plan {survey}", f"The plan is refused: {str(error)[:300]}")
+    return Finding(f"plan {survey}", "" if named else "The plan is not the one that the address names.")
