@@ -9,6 +9,7 @@ import { BlockDesign } from "./block_design/block_design.js";
 import { ManyValues } from "./many_values/many_values.js";
 import { object, oneOf } from "../read.js";
 import { Channel } from "./table/table.js";
+import { Tiers } from "./tiers/tiers.js";
 
 /** @typedef {import("../exact.js").Fraction} Fraction */
 /** @typedef {import("../index.js").RandomWords} RandomWords */
@@ -51,6 +52,7 @@ export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
   [ManyValues.kind]: ManyValues,
   [BlockDesign.kind]: BlockDesign,
+  [Tiers.kind]: Tiers,
 });
 
 /**

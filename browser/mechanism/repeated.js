@@ -10,6 +10,7 @@ import { readMechanism } from "./kinds.js";
 import { ManyValues } from "./many_values/many_values.js";
 import { bigInteger, each, expect, integer, object, onlyFields } from "../read.js";
 import { Channel } from "./table/table.js";
+import { Tiers } from "./tiers/tiers.js";
 
 /** @typedef {import("../exact.js").Fraction} Fraction */
 /** @typedef {import("../index.js").RandomWords} RandomWords */
@@ -188,8 +189,8 @@ export class Layers {
   /** A report that does not depend on the answer. @param {RandomWords} words */
   #other(words) {
     if (this.noise) return Channel.sampler([this.noise]).one(0, 0, words);
-    const rule = /** @type {BlockDesign | ManyValues} */ (this.stored);
-    const [count, choice] = rule instanceof ManyValues ? [rule.wordsPerReport, rule.circle.choiceBits] : [2, rule.wordBits];
+    const rule = /** @type {BlockDesign | ManyValues | Tiers} */ (this.stored);
+    const [count, choice] = rule instanceof BlockDesign ? [2, rule.wordBits] : [rule.wordsPerReport, rule.choiceBits];
     const [first, ...rest] = Array.from({ length: count }, () => words.integer(rule.wordBits));
     // The first bits of the first word are α: with α = 0 a rule ignores the answer.
     return rule.draw(0, [BigInt.asUintN(rule.wordBits - choice, first), ...rest]);
@@ -211,11 +212,14 @@ const isSame = ({ rows, total }, mechanism) =>
   mechanism.denominator === total &&
   mechanism.weights.every((row, x) => row.length === rows[x].length && row.every((cell, y) => cell === rows[x][y]));
 
-/** Whether a rule is another one but for its step, which is the part `resend`. @param {Record<string, unknown>} stored @param {Record<string, unknown>} sent @param {number} resend */
+/** Whether a rule is another one but for its steps, which are the part `resend`. @param {any} stored @param {any} sent @param {number} resend @returns {boolean} */
 function isScaled(stored, sent, resend) {
-  const [from, to] = [stored.step, sent.step].map((step) => BigInt(/** @type {string} */ (step)));
-  const alike = Object.keys({ ...stored, ...sent }).every((name) => name === "step" || JSON.stringify(stored[name]) === JSON.stringify(sent[name]));
-  return alike && from * BigInt(resend) === to << BigInt(RESEND_BITS);
+  if (typeof stored !== "object" || typeof sent !== "object" || !stored || !sent) return stored === sent;
+  return Object.keys({ ...stored, ...sent }).every((name) =>
+    name === "step"
+      ? BigInt(stored.step) * BigInt(resend) === BigInt(sent.step) << BigInt(RESEND_BITS)
+      : isScaled(stored[name], sent[name], resend),
+  );
 }
 
 /**

@@ -12,7 +12,6 @@ import { Prior, readSet } from "../prior.js";
 import { Recoding } from "../recoding.js";
 import { rational } from "../read.js";
 import { layOut } from "../mechanism/many_values/circle.js";
-import { ManyValues } from "../mechanism/many_values/many_values.js";
 import { keyOf } from "../mechanism/many_values/shuffled_circle.js";
 import { Channel } from "../mechanism/table/table.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
@@ -148,11 +147,11 @@ test("a mechanism is asked about the prior that it was made for", () => {
   assert.throws(() => table.audit(readPrior(["1"])), RangeError);
 });
 
-test("all short words give the stated counts of many values", async () => {
-  for (const { plan, counts } of golden("small_many_values")) {
+test("all short words give the stated counts of many values and of tiers", async () => {
+  for (const { plan, counts } of [...golden("small_many_values"), ...golden("small_tiers")]) {
     await openPlan(plan);
     const [group] = plan.groups;
-    const small = ManyValues.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+    const small = readMechanism(group.mechanism, readPrior(group.prior), "mechanism", () => {});
     const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
     const mask = BigInt(words.length - 1);
     const all = Array.from({ length: words.length ** small.wordsPerReport }, (_, i) =>

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, NotEstimableError, Prior, Sum, Survey, mse, unbiased_variance
-from tacit.mechanism import KINDS, BlockDesign, Channel, ManyValues, Mechanism
+from tacit.mechanism import KINDS, BlockDesign, Channel, ManyValues, Mechanism, Tiers
+from tacit.mechanism.tiers import tail_of
 from tacit.task import Task, prior_variance
 
 from support.toy import KaryRule
@@ -31,6 +32,11 @@ _PLANE = {"slots": 3, "first": 1, "second": 1, "seed_bits": 2}
 
 def _many(prior: Prior, **numbers: int) -> ManyValues:
     return ManyValues(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
+
+
+def _tiers(prior: Prior, starts: tuple[int, ...], chances: tuple[int, ...], *rules: dict[str, int]) -> Tiers:
+    parts = [_many(tail_of(prior, start), **rule) for start, rule in zip(starts, rules, strict=True)]
+    return Tiers(prior=prior, starts=starts, chances=chances, parts=tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,28 @@ EXAMPLES: dict[str, list[Example]] = {
             ), 6, 0.4,
         ),
         Example(BlockDesign(prior=FOUR, circle=4, orders=1, arc=1, step=9, word_bits=4), 4, 1e-9),
+    ],
+    "tiers": [
+        Example(
+            _tiers(
+                SKEWED, (0, 1), (1, 3), {"arc": 4, "step": 2, "cell_bits": 4, "word_bits": 5, "seed_bits": 2},
+                {"arc": 3, "step": 3, "cell_bits": 4, "word_bits": 5, "seed_bits": 2},
+            ), 5, None,
+        ),
+        Example(
+            _tiers(
+                Prior.of([5, 1, 1, 2, 1]), (0, 2), (1, 1),
+                {"arc": 4, "step": 2, "cell_bits": 4, "word_bits": 5, **_PLANE},
+                {"arc": 3, "step": 4, "cell_bits": 4, "word_bits": 5, **_PLANE},
+            ), 5, None,
+        ),
+        Example(
+            _tiers(
+                Prior.of([5, 1, 1, 1]), (0, 1), (1, 1),
+                {"giants": 1, "covered": 3, "arc": 2, "step": 3, "cell_bits": 3, "word_bits": 4, **_PLANE},
+                {"arc": 3, "step": 2, "cell_bits": 3, "word_bits": 4, **_PLANE},
+            ), 4, None,
+        ),
     ],
     KaryRule.kind: [Example(KaryRule(prior=FOUR, truth=3, word_bits=4), 4, 1e-9)],
 }  # fmt: skip

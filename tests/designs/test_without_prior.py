@@ -209,7 +209,7 @@ def test_wide_balls_take_values_as_alike_and_narrow_ones_follow_the_prior():
         kinds[radius] = found.mechanism.kind
         assert worse_than_allowed(found) is None
         assert verify(found).holds
-    assert kinds == {0: "many-values", "0.03": "many-values", "0.3": "many-values", "0.7": "block-design",
+    assert kinds == {0: "many-values", "0.03": "many-values", "0.3": "tiers", "0.7": "block-design",
                      1: "block-design"}  # fmt: skip
 
 

@@ -62,6 +62,8 @@ export class ManyValues {
     this.#prior = prior;
     this.circle = circle;
     this.wordBits = circle.wordBits;
+    /** W, the bits of α, the first of the first word. */
+    this.choiceBits = circle.choiceBits;
     this.wordsPerReport = circle.words + (named.length ? 1 : 0);
     this.named = named;
     this.covered = BigInt(covered);

@@ -451,6 +451,24 @@ def many_values(request: Request) -> Design:
     return designed(request, found, bound, duals=None, method="many values", status="feasible")
 
 
+def tiers(request: Request) -> Design:
+    """The mechanism `tiers`, for unbiased histograms under LIP for a set of priors."""
+    from tacit.designs._many_values import unbiased_variance_bound
+    from tacit.designs._tiers import design_tiers
+    from tacit.mechanism.many_values import MOST_WORK
+
+    promise = request.promise
+    if promise.prior_set is None or promise.main[0] != "lip" or request.aim != "unbiased" or not request.is_histogram:
+        raise ArithmeticError("tiers serve unbiased histograms under LIP for a set of priors")
+    epsilon, work = promise.main[1], min(MOST_WORK, MOST_FOR_ALL_GROUPS // request.different_groups)
+    try:
+        found = design_tiers(request.prior, epsilon, promise.radius, work)
+    except ValueError as failure:
+        raise ArithmeticError(str(failure)) from failure
+    bound = unbiased_variance_bound(request.prior, epsilon, promise.prior_set)
+    return designed(request, found, bound, duals=None, method="tiers", status="feasible")
+
+
 def repaired(request: Request) -> Design:
     """Randomized response, repaired for LIP or, at the least level that is promised, LDP, which implies all else.
 

@@ -255,7 +255,7 @@ def _of_rule(group: Group, lifelong: Fraction, resend: int) -> Layers | None:
     """A rule with another step: the product has the step of the wave, rounded down to a multiple of `resend`."""
     rule: Any = group.mechanism
     with suppress(ValueError):  # A step that leaves no base.
-        layers = Layers(lifelong, replace(rule, step=rule.step // resend << RESEND_BITS), resend)
+        layers = Layers(lifelong, rule.scaled(lambda step: step // resend << RESEND_BITS), resend)
         return layers if layers.keeps(group.notion, group.prior_set) else None
     return None
 

@@ -28,10 +28,13 @@ form has one cell for each value, which is subset selection. A block design (`wi
 to its tolerance of 2% of the variance, with less work for drawing and counting a report, and its promise, LDP, implies
 LIP for every prior there is.
 
+For a ball of priors in which `many-values` gains little, `tiers` may still follow the prior: reports that leave out the
+heaviest values.
+
 The rule.  Cheap reports may cost 2% (`TOLERANCE`) of the variance. The block design is taken if its variance under the
 prior is at most that above the best of the others; else a table, if one that takes seconds to find (`MOST_SEARCHED`,
-`MOST_IN_TABLE`) is at most that above `many-values`; and else `many-values`. Variances are those of the finished
-integers; all that is taken is audited.
+`MOST_IN_TABLE`) is at most that above `many-values`; and else `many-values`, or `tiers` if that is better by more.
+Variances are those of the finished integers; all that is taken is audited.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ from itertools import count
 from numpy.linalg import LinAlgError
 
 from tacit.designs._many_values import design_many_values, unbiased_variance_bound
-from tacit.designs._methods import Design, Promise, Request, columns, designed, many_values, repaired, table_in
+from tacit.designs._methods import Design, Promise, Request, columns, designed, many_values, repaired, table_in, tiers
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, PrivacyError
 from tacit.mechanism.block_design import MOST_POINTS
@@ -257,8 +260,11 @@ def capped_histogram(request: Request) -> Design:
 
 
 def _following(request: Request) -> Design:
-    """A table if there is one that is as good as `many-values`."""
+    """A table if there is one that is as good as `many-values`, or tiers where these are better."""
     rule = many_values(request)
+    for found in _tried(tiers, request):
+        if (1 + TOLERANCE) * found.certificate.unbiased_variance < rule.certificate.unbiased_variance:
+            rule = found
     tables = [*_tried(_climbed, request), *_tried(_repaired, request)]
     table = min(tables, key=lambda found: found.certificate.unbiased_variance, default=rule)
     return table if _near(table, rule.certificate.unbiased_variance, TOLERANCE) else rule

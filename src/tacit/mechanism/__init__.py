@@ -16,17 +16,19 @@ from tacit.mechanism.protocol import (
 from tacit.mechanism.repeated import Layers, Repeated, joint_level, layered, layered_level, persistent
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.table import Channel
+from tacit.mechanism.tiers import Tiers
 
 #: Every mechanism that a plan can hold. A new one is a folder and a line here.
 KINDS: dict[str, type[Mechanism]] = {
     Channel.kind: Channel,
     ManyValues.kind: ManyValues,
     BlockDesign.kind: BlockDesign,
+    Tiers.kind: Tiers,
 }
 
 __all__ = [
     "KINDS", "Audit", "Belief", "BlockDesign", "Channel", "Counts", "Coverage", "Kept", "Layers", "Level", "ManyValues",
     "Mechanism", "NotEstimableError", "Notion", "PlainEstimator", "PrivacyError", "Reading", "Repeated", "SetLevel",
-    "audit", "belief", "gain", "joint_level", "layered", "layered_level", "mse", "persistent", "round_channel",
+    "Tiers", "audit", "belief", "gain", "joint_level", "layered", "layered_level", "mse", "persistent", "round_channel",
     "satisfies", "unbiased_variance",
 ]  # fmt: skip

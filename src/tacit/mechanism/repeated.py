@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, pairwise, product
@@ -311,10 +311,14 @@ class Layers:
             return Channel.from_weights(table.prior, self.resend * total * table.weights + other)
         # The rules draw a report that ignores the answer, or one that covers it, in proportion to `step`.
         rule: Any = self.stored
-        step, rest = divmod(rule.step * self.resend, one)
-        if rest or not step:
-            raise ValueError("The step of the stored layer, times 'resend', must be a multiple of 4096.")
-        return replace(rule, step=step)
+
+        def of_wave(step: int) -> int:
+            found, rest = divmod(step * self.resend, one)
+            if rest or not found:
+                raise ValueError("The step of the stored layer, times 'resend', must be a multiple of 4096.")
+            return found
+
+        return rule.scaled(of_wave)
 
     def second(self) -> Channel:
         """The second layer of a table by itself: from the stored report to the one that is sent."""

@@ -39,6 +39,7 @@ from tacit import (
 )
 from tacit.designs import Promise, Search, optimal_binary
 from tacit.designs._many_values import design_many_values
+from tacit.designs._tiers import design_tiers
 from tacit.designs.panels import following_plan, with_layers
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
@@ -47,6 +48,7 @@ from tacit.mechanism import KINDS
 from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.many_values import ManyValues
+from tacit.mechanism.tiers import Tiers, tail_of
 from tacit.plan import (
     CHANCES,
     Block,
@@ -108,6 +110,7 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "many values", _many_values
     yield "large many values", _large_many_values
     yield "giants", _giants
+    yield "tiers", _tiers
     yield "no prior", _no_prior
     yield "many values and no prior", _many_values_and_no_prior
     yield "sets", _sets
@@ -204,6 +207,17 @@ def _giants() -> Plan:
         _rule("most", few, Fraction(6)),
     )
     return Plan(Histogram(), groups)
+
+
+def _tiers() -> Plan:
+    """Tiers around priors with an impossible value: with giants in tier 0, and with one cell for each value there."""
+    heavy = Prior.of({x: 0 if x == 3 else 10**12 if x == 5 else 10**12 // (x + 1) for x in range(120)})
+    sets = {"giants": (Fraction(3), Ball(heavy, Fraction(1, 20))), "alike": (Fraction(4), Ball(heavy, Fraction(1, 10)))}
+    groups = [
+        Group(name=name, epsilon=epsilon, mechanism=design_tiers(heavy, epsilon, near.radius), prior_set=near)
+        for name, (epsilon, near) in sets.items()
+    ]
+    return Plan(Histogram(), tuple(groups), "Which?")
 
 
 def _no_prior() -> Plan:
@@ -466,6 +480,16 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
             pairs = [[*pair, gamma, tau] for pair in pairs for gamma, tau in ((0, last), (last // 3, 0), (last, last))]
         arcs = sorted({0, channel.arcs_for_all - 1, channel.arcs_for_all, max(channel.arcs_for_giants, 1) - 1, last})
         return [[*pair, word] for pair in pairs for word in arcs] if channel.giants else pairs
+    if isinstance(channel, Tiers):
+        last, found, below = (1 << channel.word_bits) - 1, [], 0
+        for tier, chance in zip(channel.parts, channel.chances, strict=True):
+            # The words that choose this tier; the first of all is for a stand-in.
+            ends = [edge * (last + 1) // sum(channel.chances) for edge in (below, below + chance)]
+            base, below = tier.circle.base << tier.seed_bits // 2, below + chance
+            pairs = [[base - 1, last], [base, 0], [last, last], [0, last]]
+            more = [[]] if channel.words_per_report == 3 else [[0], [last]]
+            found += [[0, *pair, *name, word] for pair in pairs for name in more for word in (ends[0], ends[1] - 1)]
+        return found
     tables = [each.mechanism for each in plan.groups if isinstance(each.mechanism, Channel)]
     bits = Channel.sampler(tables).word_bits
     edges = [edge * 2**bits // channel.denominator for edge in accumulate(channel.weights[x].tolist())]
@@ -1083,7 +1107,36 @@ def small_many_values() -> list[dict[str, Any]]:
 
 
 def _small(weights: Sequence[int], **numbers: int) -> ManyValues:
-    prior = Prior([f"v{x}" for x in range(len(weights))], weights)
+    return _about(Prior([f"v{x}" for x in range(len(weights))], weights), **numbers)
+
+
+def small_tiers() -> list[dict[str, Any]]:
+    """The same for tiers: two whose circles seeds shuffle, two of planes, one with a giant in tier 0."""
+    short: dict[str, Any] = {"cell_bits": 4, "word_bits": 5, "seed_bits": 2}
+    plane = short | {"slots": 3, "first": 1, "second": 1}
+    giant = {"giants": 1, "covered": 3, "arc": 2, "step": 3}
+    cases = [
+        ([9, 1, 4, 2], (0, 1), (1, 3), [short | {"arc": 4, "step": 2}, short | {"arc": 3, "step": 3}]),
+        ([5, 1, 1, 2, 1], (0, 2), (1, 1), [plane | {"arc": 4, "step": 2}, plane | {"arc": 3, "step": 4}]),
+        ([5, 1, 1, 1], (0, 1), (1, 1), [plane | {"cell_bits": 3, "word_bits": 4} | rule
+                                        for rule in (giant, {"arc": 3, "step": 2})]),
+    ]  # fmt: skip
+    found = []
+    for weights, starts, chances, rules in cases:
+        prior = Prior([f"v{x}" for x in range(len(weights))], weights)
+        parts = [_about(tail_of(prior, start), **rule) for start, rule in zip(starts, rules, strict=True)]
+        small = Tiers(prior=prior, starts=starts, chances=chances, parts=tuple(parts))
+        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=small),))
+        all_words = 1 << small.words_per_report * small.word_bits
+        counts = [
+            [int(small.likelihood(x, report) * all_words) for report in range(small.edges[-1])]
+            for x in range(len(weights))
+        ]
+        found.append({"plan": _slim(plan.to_dict()), "counts": counts})
+    return found
+
+
+def _about(prior: Prior, **numbers: Any) -> ManyValues:
     return ManyValues(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
 
 
@@ -1129,6 +1182,7 @@ def levels() -> dict[str, Any]:
             *(_bin_levels(np.random.default_rng(seed)) for seed in range(60)),
         ],
         "block-design": [_block_levels(np.random.default_rng(seed)) for seed in range(60)],
+        "tiers": [_tier_levels(np.random.default_rng(seed)) for seed in range(60)],
     }
 
 
@@ -1142,6 +1196,34 @@ def _block_levels(rng: np.random.Generator) -> dict[str, Any]:
         "mechanism": found.to_dict(),
         **_ratios(found.audit()),
     }
+
+
+def _tier_levels(rng: np.random.Generator) -> dict[str, Any]:
+    """Two or three tiers of random rules, their circles shuffled or in a plane."""
+    while True:
+        d, cell_bits, half = int(rng.integers(4, 9)), int(rng.integers(4, 24)), int(rng.integers(3, 9))
+        prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
+        if len(prior.support) < 4:
+            continue
+        starts = (0, *sorted(rng.choice(range(1, len(prior.support) - 1), int(rng.integers(1, 3)), replace=False)))
+        parts: list[ManyValues] = []
+        for start in starts:
+            arc = int(rng.integers(1, 1 << cell_bits))
+            step = int(rng.integers(1, 1 + max(1, ((1 << cell_bits + 4) - 1) // arc)))
+            plane = (
+                {"slots": 11, "first": 3, "second": 1, "light": int(rng.integers(0, arc))} if rng.integers(2) else {}
+            )
+            bits = {"cell_bits": cell_bits, "seed_bits": 2 * half, "word_bits": cell_bits + 4 + half}
+            try:
+                parts.append(_about(tail_of(prior, int(start)), arc=arc, step=step, **bits, **plane))
+            except ValueError:
+                break
+        if len(parts) < len(starts):
+            continue
+        chances = (1, 1) if len(parts) == 2 else (1, 2, 1)
+        found = Tiers(prior=prior, starts=tuple(map(int, starts)), chances=chances, parts=tuple(parts))
+        known = {"prior": [str(weight) for weight in prior.weights], "mechanism": found.to_dict()}
+        return {**known, **_ratios(found.audit())}
 
 
 def _rule_levels(rng: np.random.Generator) -> dict[str, Any]:
@@ -1168,9 +1250,9 @@ def _rule_levels(rng: np.random.Generator) -> dict[str, Any]:
 def set_levels() -> list[dict[str, Any]]:
     """Random sets of priors around mechanisms of each kind: the set's radius, and both sides of LIP at its worst."""
     found = []
-    for seed in range(150):
+    for seed in range(250):
         rng = np.random.default_rng(seed)
-        kind = (_table_levels, _bin_levels, _rule_levels)[seed % 3]
+        kind = _tier_levels if seed >= 150 else (_table_levels, _bin_levels, _rule_levels)[seed % 3]
         known = kind(rng)
         prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
         mechanism = mechanism_of(known, prior)
@@ -1422,6 +1504,7 @@ def panels() -> dict[str, Any]:
     design = make_plan(Prior.uniform([f"v{x}" for x in range(40)]), Histogram(), 1, notion="ldp")
     stored = [with_layers(plan, level) for plan, level in ((yes_no, 1), (named, 2), (rule, 2), (design, 2))]
     stored.append(replace(stored[0], wave=2, series=stored[0].hash, question="Do you smoke now?"))
+    stored.append(with_layers(Plan(Histogram(), _tiers().groups[1:]), 6))
     second = following_plan(yes_no, "9/10")
     named_second = following_plan(named, transition=((Fraction(8, 10), Fraction(1, 10), Fraction(1, 10)),) * 3)
     waves = [[yes_no, second, following_plan(second, "9/10")], [named, named_second]]
@@ -1430,15 +1513,17 @@ def panels() -> dict[str, Any]:
     fresh = [make_plan(Prior.of({"yes": k + 2, "no": 9}), Survey("yes"), Fraction(k + 5, 10)) for k in range(10)]
     series = [
         [yes_no] + [replace(yes_no, wave=wave, series=yes_no.hash) for wave in range(2, 9)],
-        fresh, [fresh[0], sets, rule, named], waves[0], [stored[0], stored[-1], fresh[0]],
+        fresh, [fresh[0], sets, rule, named], waves[0], [stored[0], stored[4], fresh[0]],
     ]  # fmt: skip
     added = [[Occasion.of(plan) for plan in each] for each in series]
-    wrong = [_slim(plan.to_dict()) for plan in (stored[0], stored[2], second)]
+    wrong = [_slim(plan.to_dict()) for plan in (stored[0], stored[2], second, stored[5])]
     changes: list[tuple[str, int, tuple[Any, ...], Any]] = [
         ("a product of other layers", 0, ("groups", 0, "layers", "resend"), 4000),
         ("a stored report beyond the lifelong level", 0, ("groups", 0, "layers", "lifelong"), "3/4"),
         ("a lifelong level below that of a wave", 0, ("groups", 0, "layers", "lifelong"), "1/4"),
         ("a rule that is not scaled", 1, ("groups", 0, "layers", "resend"), 1),
+        ("a tier that is not scaled", 3, ("groups", 0, "layers", "stored", "tiers", 1, "rule", "step"), 4096),
+        ("other tiers", 3, ("groups", 0, "layers", "stored", "tiers", 1, "chance"), 64),
         ("a persistence above 1", 2, ("follows", "persistence"), "3/2"),
         ("no plan before", 2, ("follows", "plans"), []),
         ("a transition of another size", 2, ("follows",), {"plans": [yes_no.hash], "transition": [["1"]]}),
@@ -1492,6 +1577,7 @@ def files() -> dict[str, Callable[[], Any]]:
         refused,
         numbers,
         small_many_values,
+        small_tiers,
         small_block_designs,
         levels,
         set_levels,

@@ -46,7 +46,7 @@ unbiased for every truth, with a variance that is exact and contains no prior. R
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from fractions import Fraction
@@ -140,6 +140,10 @@ class BlockDesign:
         if len(prior) != self.size:
             raise ValueError(f"This mechanism was made for {self.size} values. Got a prior of {len(prior)}.")
         return replace(self, prior=prior)
+
+    def scaled(self, change: Callable[[int], int]) -> Self:
+        """The same design with the step `change(step)`."""
+        return replace(self, step=change(self.step))
 
     # -- the design ----------------------------------------------------------------------------------------------
 

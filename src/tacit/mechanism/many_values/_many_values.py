@@ -6,7 +6,7 @@ other room takes apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -62,6 +62,10 @@ class ManyValues(ManyValuesReading):
         if prior.on_support().weights != self.weights:
             raise ValueError("This mechanism was made for another prior.")
         return replace(self, prior=prior)
+
+    def scaled(self, change: Callable[[int], int]) -> Self:
+        """The same rule with the step `change(step)`."""
+        return replace(self, step=change(self.step))
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
