@@ -57,13 +57,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
-from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
+from tacit.mechanism.auditing import SetLevel
+from tacit.mechanism.histogram_rule import HistogramRule, check_task, scores_of_coverage
 from tacit.mechanism.kept import COVERAGE_UNIT, Coverage, Kept
-from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, RandomWords, Reading, are_below
+from tacit.mechanism.protocol import PlainEstimator, RandomWords, Reading, are_below
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points, prime_power
 from tacit.mechanism.table._sampler import TableSampler, beginning
-from tacit.prior import Prior, PriorSet, Value
+from tacit.prior import Prior, PriorSet
 from tacit.task import Task
 
 #: The prior check looks at the coverage of this many values, the heaviest ones, with correlations of this many reports.
@@ -75,7 +76,7 @@ _EXACT_BITS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockDesign:
+class BlockDesign(HistogramRule):
     """A block design for the values of `prior`; see the module's docstring.
 
     where: `circle` = M, `orders` = A, `arc` = s, `step` and `word_bits` = w as there. `field` = q and `recurrence` are
@@ -213,16 +214,9 @@ class BlockDesign:
         beside, share = Fraction(self.arc - 1, self.circle - 1), Fraction(self.arc, self.circle)
         return self.truthful * beside + (1 - self.truthful) * share
 
-    def table(self) -> None:
-        return None
-
     @property
     def is_quick(self) -> bool:
         return True
-
-    @property
-    def n_possible_reports(self) -> None:
-        return None
 
     def lift_range(self) -> tuple[Fraction, Fraction]:
         """Exact bounds (highest, lowest) of the lifts of the values with positive prior.
@@ -238,16 +232,6 @@ class BlockDesign:
         heavy = min(prior.total - rarest, sum(weights[len(weights) - most :]))
         more = self.odds - 1
         return self.odds / (1 + more * light / prior.total), 1 / (1 + more * heavy / prior.total)
-
-    def audit(self) -> Audit:
-        """The LDP level, which no prior enters, and bounds of the others under this one."""
-        return replace(bounded_audit(self.prior, *self.lift_range()), ldp=Level(self.odds))
-
-    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
-        return self.audit().bounds(notion, epsilon)
-
-    def belief(self, value: Value) -> Belief:
-        return bounded_belief(self.prior, value, *self.lift_range())
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """The LDP level bounds both sides under every prior there is."""
@@ -367,14 +351,10 @@ class BlockDesign:
         p, q, share = float(self.own), float(self.other), self.prior.probabilities
         return p, q, share * p + (1 - share) * q
 
-    def _gains(self) -> Floats:
+    def gains(self) -> Floats:
         """What a report removes from P_x(1 − P_x) by covering x or not: Cov²/Var = (P_x(1−P_x)(p−q))²/π_x(1−π_x)."""
         (p, q, covered), share = self._chances, self.prior.probabilities
         return (share * (1 - share) * (p - q)) ** 2 / (covered * (1 - covered))
-
-    def gain(self, task: Task) -> float:
-        _check_task(task)
-        return float(self._gains().sum())
 
     def variance_at(self, share: Any) -> Any:
         """π(1−π)/(p−q)², the variance per respondent of the estimated share of a value, π = share·p + (1−share)·q."""
@@ -382,10 +362,9 @@ class BlockDesign:
         covered = share * p + (1 - share) * q
         return covered * (1 - covered) / (p - q) ** 2
 
-    def unbiased_variance(self, task: Task) -> float:
-        """Σ_x of `variance_at` the prior's shares."""
-        _check_task(task)
-        return float(self.variance_at(self.prior.probabilities).sum())
+    def variances(self) -> Floats:
+        """`variance_at` the prior's shares."""
+        return np.asarray(self.variance_at(self.prior.probabilities))
 
     def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The histogram from the sums C of N reports.
@@ -394,9 +373,7 @@ class BlockDesign:
                    (p(1−p) − q(1−q))/(p−q)² = (1−p−q)/(p−q), the slope.
         mmse:      Σ Pr(x | whether the report covers x), the mean under the prior given that alone.
         """
-        _check_task(task)
-        if estimator == "mle":
-            raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
+        check_task(task, estimator)
         counts, n = self._counted(kept)
         p, q, covered = self._chances
         if estimator == "unbiased":
@@ -407,14 +384,12 @@ class BlockDesign:
             return Reading(estimate, n * spread, changed, added, slope=(1 - p - q) / (p - q))
         share = self.prior.probabilities
         slope = share * (1 - share) * (p - q) / (covered * (1 - covered))
-        estimate = share * n + slope * (counts - n * covered)
-        spread = np.maximum(share * (1 - share) - self._gains(), 0.0)
-        most = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
-        return Reading(estimate, n * spread, float(slope.max()), float(most))
+        estimate, spread, changed, added = self.best_guess(share, counts - n * covered, n, covered, slope)
+        return Reading(estimate, n * spread, changed, added)
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""
-        _check_task(task)
+        check_task(task)
         p, q, _ = self._chances
         covered = self.covers(reports, None if values is None else np.asarray(values, dtype=np.int64))
         return (covered.astype(np.float64) - q) / (p - q)
@@ -445,9 +420,9 @@ class BlockDesign:
     def prior_scores(self, kept: Kept) -> Floats:
         """The same of every value, where the heaviest are not all that there are."""
         (counts, n), expected = self._counted(kept), self._chances[2]
-        variance = n * expected * (1 - expected)
-        scored = (variance >= ENOUGH_TO_SCORE) & (self.size - 1 > _CHECKED)
-        return (counts - n * expected)[scored] ** 2 / variance[scored]
+        if self.size - 1 <= _CHECKED:
+            return np.zeros(0)
+        return scores_of_coverage(counts - n * expected, n * expected * (1 - expected))
 
     def _correlations(self, values: Integers) -> Floats:
         """Of being covered, between some values, if the prior is true: those of a sample that is always the same."""
@@ -516,8 +491,3 @@ def _sums(reports: Integers, times: Integers | None, size: int) -> Integers:
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, reports, times)
     return sums
-
-
-def _check_task(task: Task) -> None:
-    if not task.per_value:
-        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")

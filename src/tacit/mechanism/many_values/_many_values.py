@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -16,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Integers
-from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
+from tacit.mechanism.auditing import SetLevel
 from tacit.mechanism.kept import Counts, Coverage, Kept
 from tacit.mechanism.many_values._reading import ManyValuesReading
 from tacit.mechanism.sampling import RuleSampler, StandIn
-from tacit.prior import Prior, PriorSet, Value
+from tacit.prior import Prior, PriorSet
 
 #: What choosing a name costs, in steps of a loop.
 _STEPS = 8
@@ -43,19 +42,10 @@ class ManyValues(ManyValuesReading):
         "bins", "heavy", "margin",
     )  # fmt: skip
 
-    def table(self) -> None:
-        """It is a rule, not a table."""
-        return None
-
     @property
     def is_quick(self) -> bool:
         """Whether its errors are found in milliseconds."""
         return self.circle.is_quick
-
-    @property
-    def n_possible_reports(self) -> None:
-        """Orders and positions are too many to be listed."""
-        return None
 
     def under(self, prior: Prior) -> Self:
         """The same mechanism for other names of the same values; raises `ValueError` for another prior."""
@@ -69,27 +59,11 @@ class ManyValues(ManyValuesReading):
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _range(self) -> tuple[Fraction, Fraction]:
-        return self.lift_range()
-
-    def audit(self) -> Audit:
-        """Bounds of the levels, proved in integers; they name no witness."""
-        return replace(bounded_audit(self.prior, *self._range), ldp=Level(self.odds))
-
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """Bounds of the levels under every prior as far from the nominal one as the set reaches."""
         self.under(prior_set.prior)
         highest, lowest = self.lift_range(prior_set.radius)
         return SetLevel(highest), SetLevel(1 / lowest if lowest else None)
-
-    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
-        """Whether the bounds keep a promise, decided exactly; MIP by the upper level, a bound of it."""
-        return self.audit().bounds(notion, epsilon)
-
-    def belief(self, value: Value) -> Belief:
-        """A range in which a report can put the belief that someone holds `value`."""
-        return bounded_belief(self.prior, value, *self._range)
 
     # -- reports -------------------------------------------------------------------------------------------------
 

@@ -55,11 +55,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
+from tacit.mechanism.histogram_rule import HistogramRule, check_task, scores_of_coverage
 from tacit.mechanism.kept import COVERAGE_UNIT, Kept
 from tacit.mechanism.many_values._binned import BinnedCircle
 from tacit.mechanism.many_values._circle import Information, unit_rows
 from tacit.mechanism.many_values._rule import ManyValuesRule
-from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading, pearson
+from tacit.mechanism.protocol import NotEstimableError, PlainEstimator, Reading, pearson
 from tacit.task import Task
 
 #: The prior check looks at the coverage of the heaviest values, this many, and of the others in this many bins.
@@ -73,7 +74,7 @@ _CLOSE = Fraction(1, 100)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ManyValuesReading(ManyValuesRule):
+class ManyValuesReading(ManyValuesRule, HistogramRule):
     """A rule for many values, and what its reports tell."""
 
     # -- coverage ------------------------------------------------------------------------------------------------
@@ -275,11 +276,6 @@ class ManyValuesReading(ManyValuesRule):
         gains: Floats = np.zeros(1) if len(self.weights) == 1 else covariance**2 / variance
         return gains
 
-    def gain(self, task: Task) -> float:
-        """Σ_x P_x² E[(lift_x − 1)²]."""
-        _check_task(task)
-        return float(self.gains().sum())
-
     def variances(self) -> Floats:
         """The variance per respondent of the unbiased share of every value, if the prior is true.
 
@@ -296,11 +292,6 @@ class ManyValuesReading(ManyValuesRule):
         slope, rest = self._slope_and_rest
         return rest + slope**2 * self._under_prior[1]
 
-    def unbiased_variance(self, task: Task) -> float:
-        """Σ_x of `variances`."""
-        _check_task(task)
-        return float(self.variances().sum())
-
     # -- estimates -----------------------------------------------------------------------------------------------
 
     def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
@@ -311,16 +302,12 @@ class ManyValuesReading(ManyValuesRule):
         unbiased:  J⁻¹ Σ v = P̃N + q J⁻¹(T − mN), unbiased under every truth because E[v | X = x] = J e_x.
         """
         folded, weight = self._folded(kept)
-        _check_task(task)
-        if estimator == "mle":
-            raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
+        check_task(task, estimator)
         prior, inside, growth = self.prior, list(self.prior.support), np.zeros(len(self.prior))
         if estimator == "mmse":
             p, (mean, variance, covariance) = prior.probabilities[inside], self._under_prior
             slope = covariance / np.maximum(variance, 1e-300)
-            sums = p * weight + slope * self._away(folded, weight, mean)
-            spread, changed = p * (1 - p) - self.gains(), float(slope.max())
-            added = float(np.abs([p - slope * mean, p + slope * (1 - mean)]).max())
+            sums, spread, changed, added = self.best_guess(p, self._away(folded, weight, mean), weight, mean, slope)
         else:
             sums = self.unbiased_sums(folded, weight)
             spread, growth[inside] = self._spread_and_growth(folded, sums, weight)
@@ -338,7 +325,7 @@ class ManyValuesReading(ManyValuesRule):
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """J⁻¹v of each report: P̃ + q J⁻¹(c − m). For some values J is solved once for each, not for each report."""
-        _check_task(task)
+        check_task(task)
         if self.bins:
             self.information.solve(np.zeros(len(self.weights)))  # Says why there are none.
         covered, support = self.coverage(reports), np.array(self.prior.support)
@@ -443,9 +430,9 @@ class ManyValuesReading(ManyValuesRule):
             return np.zeros(0)
         folded, weight = self._folded(kept)
         mean, variance, _ = self._under_prior
-        scored = (weight * variance >= ENOUGH_TO_SCORE) & (len(self.weights) > _CHECKED_ALONE + _CHECKED_BINS)
-        scores: Floats = self._away(folded, weight, mean)[scored] ** 2 / (weight * variance[scored])
-        return scores
+        if len(self.weights) <= _CHECKED_ALONE + _CHECKED_BINS:
+            return np.zeros(0)
+        return scores_of_coverage(self._away(folded, weight, mean), weight * variance)
 
     def _pearson(self, kept: Kept, circle: BinnedCircle) -> tuple[float, int]:
         """Pearson's chi-square of the reports by giant or bin and by slices of the ring."""
@@ -497,11 +484,6 @@ def _best_cover(worth: Floats, shares: Floats, mass: float) -> float:
     reached = np.cumsum(shares[order])
     c = np.clip((mass - (reached - shares[order])) / shares[order], 0.0, 1.0)
     return float(worth[order] @ c)
-
-
-def _check_task(task: Task) -> None:
-    if not task.per_value:
-        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")
 
 
 @dataclass(frozen=True, kw_only=True)
