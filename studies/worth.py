@@ -41,7 +41,7 @@ BUDGETS = (0.5, 1.0, 2.0)
 RADII = ("0", "0.01", "0.03", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.4", "0.5")
 SMALL_RADII = ("0", "0.03", "0.1", "0.2", "0.3", "0.5")
 #: A mean's designs take longest, and those for many values.
-FEW_RADII = ("0", "0.1", "0.5")
+FEW_RADII = ("0", "0.1")
 #: The columns of the table.
 TABLE_RADII = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5)
 #: The wrong way is drawn for these many values only.
