@@ -35,7 +35,7 @@ def test_differences_between_groups_are_covered_overlap_included():
     pair by pair it is right as well.
     """
     truth, people = np.array([0.1, 0.15, 0.25]), np.array([300, 500, 400])
-    rng, rounds, held, wide = np.random.default_rng(1), 150, np.zeros(3), 0
+    rng, rounds, held, wide = np.random.default_rng(1), 80, np.zeros(3), 0
     everybody = float(truth @ people / people.sum())
     rest = float(truth[1:] @ people[1:] / people[1:].sum())
     for _ in range(rounds):
@@ -49,7 +49,7 @@ def test_differences_between_groups_are_covered_overlap_included():
             held[place] += row.low <= true <= row.high
         alone = 1.96 * math.sqrt(first.variance("population")[0] + reports.part().variance("population")[0])
         wide += alone > 1.2 * (found[2].high - found[2].low) / 2
-    assert (held > 0.90 * rounds).all(), held
+    assert (held > 0.87 * rounds).all(), held
     assert wide == rounds
 
 
@@ -57,7 +57,7 @@ def test_changes_between_rounds_with_two_plans_are_covered_and_two_rounds_as_one
     """Who merges both rounds and subtracts last year's share finds half of the change."""
     before, now = np.array([0.06, 0.12, 0.2]), np.array([0.12, 0.2, 0.3])
     people = np.array([800, 800, 800])
-    rng, rounds, held, merged = np.random.default_rng(2), 120, 0, 0
+    rng, rounds, held, merged = np.random.default_rng(2), 80, 0, 0
     change = float((now - before).mean())
     for _ in range(rounds):
         first, second = collected(before, people, rng), collected(now, people, rng, NEXT)
@@ -66,7 +66,7 @@ def test_changes_between_rounds_with_two_plans_are_covered_and_two_rounds_as_one
         as_one = (first.part().mean[0] + second.part().mean[0]) / 2 - first.part().mean[0]
         spread = sum(each.part().variance("population")[0] for each in (first, second))
         merged += abs(as_one - change) <= 1.96 * math.sqrt(spread) / 2
-    assert held > 0.90 * rounds
+    assert held > 0.87 * rounds
     assert merged < 0.6 * rounds
     assert row.other == "before"
 
@@ -77,7 +77,7 @@ def test_assisted_sides_would_hide_a_change_that_unbiased_sides_show():
     plan = make_plan(
         {"a": Prior.of({"yes": 0.1, "no": 0.9}), "b": Prior.of({"yes": 0.1, "no": 0.9})}, Survey("yes"), epsilon=1
     )
-    gaps = np.zeros((60, 2))
+    gaps = np.zeros((40, 2))
     for gap in gaps:
         yes = rng.binomial(400, [0.1, 0.16])
         tally = tally_of(plan, np.stack([yes, 400 - yes], axis=1), rng)
@@ -85,33 +85,33 @@ def test_assisted_sides_would_hide_a_change_that_unbiased_sides_show():
         gap[0] = parts[1].mean[0] - parts[0].mean[0]
         gap[1] = np.diff([estimate(plan, tally, "assisted", group=name).rows[0].estimate / 400 for name in "ab"])[0]
     unbiased, assisted = gaps.mean(axis=0)
-    assert abs(unbiased - 0.06) < 4 * gaps[:, 0].std() / math.sqrt(60)
+    assert abs(unbiased - 0.06) < 4 * gaps[:, 0].std() / math.sqrt(40)
     # The same reports, so that the loss is seen pair by pair.
     lost = gaps[:, 0] - gaps[:, 1]
     assert unbiased - assisted == pytest.approx(lost.mean())
-    assert lost.mean() > 4 * lost.std() / math.sqrt(60)
+    assert lost.mean() > 4 * lost.std() / math.sqrt(40)
 
 
 def test_few_reports_are_covered_and_said():
     truth, people = np.array([0.2, 0.4, 0.3]), np.array([15, 20, 400])
     rng, held = np.random.default_rng(4), 0
-    for _ in range(150):
+    for _ in range(100):
         first, second, _ = collected(truth, people, rng).parts("group")
         (row,) = differences([(first, second)]).rows
         held += row.low <= -0.2 <= row.high
         assert row.few
-    assert held > 0.91 * 150
+    assert held > 0.88 * 100
 
 
 def test_simultaneous_intervals_hold_for_all_at_once():
     truth, people = np.array([0.1, 0.1, 0.1]), np.array([500, 500, 500])
     rng, alone, together = np.random.default_rng(5), 0, 0
-    for _ in range(120):
+    for _ in range(80):
         parts = collected(truth, people, rng).parts("group")
         pairs = [(parts[0], parts[1]), (parts[0], parts[2]), (parts[1], parts[2])]
         alone += any(row.significant for row in differences(pairs).rows)
         together += any(row.significant for row in differences(pairs, simultaneous=True).rows)
-    assert together < 0.1 * 120
+    assert together < 0.13 * 80
     assert alone > 1.4 * together
 
 
@@ -120,7 +120,7 @@ def test_earlier_numbers_bring_their_sampling_error():
     truth, people, records = np.array([0.1, 0.15, 0.2]), np.array([4000, 4000, 4000]), 400
     rng, held, exact = np.random.default_rng(6), 0, 0
     plan = make_plan(PRIORS, Survey("yes"), epsilon=3)
-    for _ in range(120):
+    for _ in range(80):
         part = collected(truth, people, rng, plan).part()
         seen = rng.binomial(records, truth) / records
         distributions = {name: Prior.of({"yes": p, "no": 1 - p}) for name, p in zip("abc", seen, strict=True)}
@@ -131,8 +131,8 @@ def test_earlier_numbers_bring_their_sampling_error():
                 held += row.low <= 0 <= row.high
             else:
                 exact += row.low <= 0 <= row.high
-    assert held > 0.90 * 120
-    assert exact < 0.8 * 120
+    assert held > 0.87 * 80
+    assert exact < 0.8 * 80
 
 
 def test_the_prior_is_compared_in_the_mix_of_those_who_answered():
