@@ -31,10 +31,12 @@ SLOW = (
 )  # fmt: skip
 
 
-#: The files that take longest come first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
+#: Folders whose tests share a service, a browser or a PostgreSQL: each stays with one worker. Elsewhere a file does.
+TOGETHER = ("server", "e2e")
+#: What takes longest comes first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
-    "files/test_spark.py", "e2e/test_crowd", "server/storage/test_crash.py", "server/http/test_hostile_openapi.py",
-    "studies", "packaging", "browser", "cli", "docs", "e2e", "estimates", "mechanism", "designs", "server",
+    "server", "e2e", "files/test_spark.py", "packaging", "studies", "browser", "cli", "docs", "estimates", "designs",
+    "mechanism",
 )  # fmt: skip
 
 
@@ -50,10 +52,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out, and put the longest first."""
+    """Mark what `make check` leaves out and what stays together, and put the longest first."""
     for item in items:
-        if _place(item.path).startswith(SLOW):
+        place = _place(item.path)
+        if place.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+        folder = place.partition("/")[0]
+        item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else str(item.path)))
     items.sort(key=lambda item: next((k for k, name in enumerate(FIRST) if _place(item.path).startswith(name)), 99))
 
 

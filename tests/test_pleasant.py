@@ -178,7 +178,7 @@ def test_what_has_results_has_a_dict_for_json(plan: Plan, tally: Tally):
 # -- equality -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", [3, 40, 600])
+@pytest.mark.parametrize("values", [3, 600])
 def test_a_plan_equals_itself_after_json_and_pickle(values: int):
     plan = make_plan(Prior(range(values), range(1, values + 1)), "histogram", 1)
     for same in (Plan.from_dict(json.loads(json.dumps(plan.to_dict()))), pickle.loads(pickle.dumps(plan))):

@@ -14,7 +14,7 @@ from tacit.designs.planning import with_ldp
 from tacit.plan import PlanError, contract_hash
 
 PEOPLE = Prior.of({0: 0.5, 1: 0.3, 2: 0.15, 3: 0.05})
-YEARS = Prior(range(1940, 1960), [1 + k % 3 for k in range(20)])
+YEARS = Prior(range(1940, 1952), [1 + k % 3 for k in range(12)])
 PLANS: dict[str, Any] = {
     "mmse": lambda: make_plan(PEOPLE, Histogram(), 2, aim="mmse"),
     "unbiased": lambda: make_plan(PEOPLE, Histogram(), 1),

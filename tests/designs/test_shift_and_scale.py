@@ -21,7 +21,7 @@ def moved(weights: list[int], shift: int = 0, scale: int = 1) -> Prior:
     return Prior([shift + scale * k for k in range(len(weights))], weights)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     WEIGHTS,
     SHIFTS,

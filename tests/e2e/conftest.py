@@ -1,7 +1,7 @@
-"""One service for all end-to-end tests and one browser for each file; surveys are new, profiles empty.
+"""One service and one browser for all end-to-end tests; surveys are new, profiles empty.
 
-The browser is not for the whole session: while Playwright runs, this thread has an event loop, which other tests that
-start one of their own cannot bear.
+The browser is for this package, not for the session: while Playwright runs, this thread has an event loop, which other
+tests that start one of their own cannot bear.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def launching() -> dict[str, object]:
     return {"executable_path": chromium(), "args": ["--no-sandbox"] if os.geteuid() == 0 else []}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as started:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(playwright: Playwright, launching: dict[str, object]) -> Iterator[Browser]:
     opened = playwright.chromium.launch(**launching)
     yield opened

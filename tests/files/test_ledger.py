@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.cli.everything import app
-from tacit.designs import following_plan, with_layers
+from tacit.designs import Search, following_plan, with_layers
 from tacit.files import InputError, Ledger, perturb_file
 from tacit.files.ledger import Occasion, added_up, hash_of
 from tacit.mechanism.repeated import joint_level
@@ -208,7 +208,8 @@ def test_reports_whose_sequences_are_many_are_added_to_the_others():
     assert ten == added_up(waves[:9])[0] + prices[9]
     assert eleven == ten + prices[10]
     assert added_up([waves[0]] * 60)[0] < 60 * prices[0], "sequences of one channel are counted without their order"
-    many = Occasion.of(make_plan(Prior.of({f"v{x}": 1 for x in range(40)}), "histogram", 1))
+    even = Prior.of({f"v{x}": 1 for x in range(40)})
+    many = Occasion.of(make_plan(even, "histogram", 1, search=Search(method="without-prior")))
     assert not many.columns
     assert added_up([many, waves[0]]) == added_up([many, replace(waves[0], columns=())])
 

@@ -91,7 +91,7 @@ def vertices_of(prior_set):
 def test_greedy_extremes_equal_linear_programs():
     rng = np.random.default_rng(1)
 
-    @settings(max_examples=300, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=120, deadline=None, derandomize=True, database=None)
     @given(prior_sets())
     def check(prior_set):
         column = rng.integers(0, 20, len(prior_set.prior)).tolist()

@@ -71,6 +71,7 @@ class Postgres:
             "unix_socket_directories": str(self._folder),
             "max_connections": "60",
             "shared_buffers": "16MB",
+            "min_wal_size": "32MB",
             # An abandoned lock fails the test that left it, instead of stopping all of them.
             "lock_timeout": "60s",
         }

@@ -63,7 +63,7 @@ def test_questions_of_five_three_and_two_answers(epsilon, total, alone, ldp):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sizes", "crosses"), [((4, 8), ()), ((4, 5), ((0, 1),)), ((2, 2, 5), ((0, 1), (1, 2)))])
+@pytest.mark.parametrize(("sizes", "crosses"), [((4, 5), ((0, 1),)), ((2, 2, 5), ((0, 1), (1, 2)))])
 def test_many_columns_are_proved_within_one_per_cent(sizes, crosses):
     rng = np.random.default_rng(1)
     prior, g = joint(*(rng.dirichlet(np.full(size, 3.0)).tolist() for size in sizes))

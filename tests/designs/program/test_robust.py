@@ -183,8 +183,7 @@ def test_every_ray_meets_the_boundary_where_the_gauge_says():
 # -- the designs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", ["histogram", "sum"])
-@pytest.mark.parametrize("n", [3, 4, 5])
+@pytest.mark.parametrize(("n", "task"), [(3, "histogram"), (3, "sum"), (4, "histogram"), (4, "sum"), (5, "histogram")])
 def test_designs_equal_brute_force(n, task):
     g = np.eye(n) if task == "histogram" else np.arange(n, dtype=float)[:, None]
     for prior_set in some_sets(n, seed=20 + n):
@@ -237,10 +236,10 @@ def test_the_scalar_bound_loses_to_ldp_somewhere_and_the_set_never_does():
     assert lost >= 3
 
 
-def test_a_thousand_sets_lie_between_the_exact_prior_and_ldp():
+def test_hundreds_of_sets_lie_between_the_exact_prior_and_ldp():
     """Gains fall and variances rise with the radius, from those of the exact prior to those of LDP."""
     rng = np.random.default_rng(5)
-    for n, count in ((2, 800), (3, 150), (4, 50)):
+    for n, count in ((2, 300), (3, 60), (4, 20)):
         for _ in range(count):
             prior = Prior(range(n), rng.integers(1, 40, n).tolist())
             radii = [0.0, *np.sort(np.round(rng.uniform(0.005, 0.5, 2 if n == 2 else 1), 3)).tolist(), 1.0]
