@@ -319,10 +319,10 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted, separator: str | None
     def batches() -> Iterator[pa.RecordBatch]:
         if not file.peek(1):  # type: ignore[attr-defined]
             return
-        lines = CountedLines(file)
+        lines = CountedLines()
         # One thread: only then does Arrow know the numbers of malformed rows, and it is as fast.
         read = pa_csv.open_csv(
-            lines,
+            pa.TransformInputStream(pa.PythonFile(file, "r"), lines),
             read_options=pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
             convert_options=pa_csv.ConvertOptions(column_types=schema, include_columns=columns),
@@ -511,22 +511,18 @@ def group_column_of(plan: AnyPlan, asked: str | None) -> str | None:
 
 
 class CountedLines:
-    """The bytes of a file as Arrow asks for them, and how many lines with something on them went by.
+    """Called with the blocks of a text, it returns them, and counts the `lines` with something on them that went by.
 
-    >>> from io import BytesIO
-    >>> file = CountedLines(BytesIO(b'a,"b"\\n\\r\\nc,d'))
-    >>> [len(file.read(6)), len(file.read(9)), file.lines]
-    [6, 5, 2]
+    >>> count = CountedLines()
+    >>> [len(count(block)) for block in (b'a,"b"\\n', b'\\r\\nc,d')], count.lines
+    ([6, 5], 2)
     """
 
-    closed = False
+    def __init__(self) -> None:
+        self._end, self.lines, self.quotes = b"\n", 0, False
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._end = file, b"\n"
-        self.lines, self.quotes = 0, False
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
+    def __call__(self, block: Any) -> bytes:
+        data = bytes(block)
         self.quotes = self.quotes or b'"' in data
         # A line has something on it if it begins with neither of its ends.
         letters = np.frombuffer(self._end[-1:] + data, dtype=np.uint8)
@@ -534,12 +530,6 @@ class CountedLines:
         self.lines += int(np.count_nonzero(begins))
         self._end = data or self._end
         return data
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
 
 def one_line_each(
