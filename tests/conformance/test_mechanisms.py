@@ -139,18 +139,15 @@ def n_words(mechanism: Mechanism) -> int:
 
 @cache
 def channel(kind: str, k: int) -> dict[int, list[Fraction]]:
-    """Q(y|x) of every report y, by drawing every word through the sampler, one respondent at a time."""
+    """Q(y|x) of every report y, by drawing every word through the sampler, a respondent for each."""
     example = EXAMPLES[kind][k]
     mechanism, sampler = example.mechanism, type(example.mechanism).sampler([example.mechanism])
     every = list(itertools.product(range(1 << example.bits), repeat=n_words(mechanism)))
     rows = []
     for x in range(len(mechanism.prior)):
-        counts: Counter[int] = Counter()
-        for words in every:
-            fixed = FixedWords(words, example.bits)
-            counts[sampler.one(0, x, fixed)] += 1
-            assert not fixed.left, "a report takes as many words as stated"
-        rows.append(counts)
+        sources = [FixedWords(words, example.bits) for words in every]
+        rows.append(Counter(sampler.each(np.full(len(every), x), sources).tolist()))
+        assert not any(source.left for source in sources), "a report takes as many words as stated"
     reports = sorted(set().union(*rows))
     return {report: [Fraction(row[report], len(every)) for row in rows] for report in reports}
 
@@ -191,8 +188,10 @@ def test_bits_behind_the_leading_ones_do_not_matter_and_a_wrong_rule_is_found(ex
     rng = np.random.default_rng(0)
     for words in rng.integers(0, 1 << example.bits, (50, n_words(mechanism))).tolist():
         for x in range(len(mechanism.prior)):
-            zeros, ones = (FixedWords(words, example.bits, end) for end in (False, True))
-            assert sampler.one(0, x, zeros) == sampler.one(0, x, ones)
+            zeros, ones, same = (FixedWords(words, example.bits, end) for end in (False, True, False))
+            (report,) = sampler.each(np.array([x]), [same])
+            assert sampler.one(0, x, zeros) == sampler.one(0, x, ones) == report
+            assert not zeros.left, "a report takes as many words as stated"
     # The named wrong answer: values in another order have other probabilities.
     drawn = drawn_by(example)
     assert any(column != [mechanism.likelihood(x, report) for x in reversed(range(len(column)))]

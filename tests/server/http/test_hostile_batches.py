@@ -33,7 +33,7 @@ from support.service import (
 )
 
 PLANS = [grouped_plan(), arc_plan()]
-FEW = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

@@ -209,15 +209,15 @@ def test_the_log_of_postgresql_links_no_invitation_to_a_key(postgres: Postgres, 
 
 
 def test_each_group_has_a_crowd_of_its_own(store: Store):
-    """People of 30 groups come one after the other. A count that changes does so by 20 reports of its group; else a
+    """People of ten groups come one after the other. A count that changes does so by 20 reports of its group; else a
     transaction, with the list of who is in which group, names the report of everybody who is alone in it.
     """
-    plan = many_groups_plan(30)
+    plan = many_groups_plan(10)
     survey = survey_id(plan)
     store.create(plan)
     seeded, seen, sent = random.Random(5), Counter[int](), Counter[int]()
-    for nth in range(700):
-        group = seeded.randrange(30)
+    for nth in range(300):
+        group = seeded.randrange(10)
         sent[group] += 1
         assert store.count([Submission(survey, key(nth), ((group, nth % 2, 1),))]) == ["counted"]
         with store.database.reading.connect() as connection:
@@ -231,7 +231,7 @@ def test_each_group_has_a_crowd_of_its_own(store: Store):
         totals.update(day)
     assert totals == sent, "whoever may look sees all of them"
     store.change(survey, close=True)
-    assert sum(sum(day.values()) for day in store.totals(survey).values()) == 700
+    assert sum(sum(day.values()) for day in store.totals(survey).values()) == 300
 
 
 def test_what_waits_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -240,11 +240,11 @@ def test_what_waits_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch):
     plan = many_groups_plan(30)
     survey = survey_id(plan)
     store.create(plan)
-    for nth in range(300):
+    for nth in range(180):
         store.count([Submission(survey, key(nth), ((nth % 30, 0, 1),))])
         with store.counting.moment(survey) as (_, pending):
             assert pending[survey].reports.total() <= 100
-    assert store.n_reports(survey) == 300
+    assert store.n_reports(survey) == 180
 
 
 # -- the sealed row --------------------------------------------------------------------------------------------------
