@@ -7,16 +7,20 @@ and of the ratio of two likelihoods. With the prior, reports are read by the bes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.exact import Floats
-from tacit.mechanism.auditing import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
+from tacit.exact import Floats, Integers
+from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
 from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError
-from tacit.prior import Prior, Value
+from tacit.mechanism.sampling import RuleSampler, StandIn
+from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 
 Guess = tuple[Floats, Floats, float, float]
@@ -44,8 +48,12 @@ class HistogramRule(ABC):
         """A bound of the ratio of the likelihoods of two values, for any prior."""
 
     @abstractmethod
-    def lift_range(self) -> tuple[Fraction, Fraction]:
-        """Exact bounds (highest, lowest) of the lifts."""
+    def lift_range(self, radius: Fraction = Fraction(0)) -> tuple[Fraction, Fraction]:
+        """Exact bounds (highest, lowest) of the lifts under every prior within total variation `radius`."""
+
+    @abstractmethod
+    def under(self, prior: Prior) -> Self:
+        """The same mechanism bound to another prior."""
 
     @cached_property
     def _range(self) -> tuple[Fraction, Fraction]:
@@ -62,6 +70,27 @@ class HistogramRule(ABC):
     def belief(self, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""
         return bounded_belief(self.prior, value, *self._range)
+
+    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
+        """Bounds of the levels under every prior as far from the nominal one as the set reaches."""
+        self.under(prior_set.prior)
+        highest, lowest = self.lift_range(prior_set.radius)
+        return SetLevel(highest), SetLevel(1 / lowest if lowest else None)
+
+    # -- reports -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def sampler(cls, mechanisms: Sequence[Any]) -> RuleSampler:
+        """The randomizer of several mechanisms of this kind."""
+        return RuleSampler([(each, StandIn(each.prior)) for each in mechanisms])
+
+    @abstractmethod
+    def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
+        """Whether there are such reports."""
+
+    def can_send(self, report: int) -> bool:
+        """The same for one, of any size."""
+        return abs(report) < 1 << 62 and bool(self.can_send_many(np.array([report]))[0])
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 

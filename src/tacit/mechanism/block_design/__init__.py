@@ -57,14 +57,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
-from tacit.mechanism.auditing import SetLevel
 from tacit.mechanism.histogram_rule import HistogramRule, check_task, scores_of_coverage
 from tacit.mechanism.kept import COVERAGE_UNIT, Coverage, Kept
 from tacit.mechanism.protocol import PlainEstimator, RandomWords, Reading, are_below
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points, prime_power
 from tacit.mechanism.table._sampler import TableSampler, beginning
-from tacit.prior import Prior, PriorSet
+from tacit.prior import Prior
 from tacit.task import Task
 
 #: The prior check looks at the coverage of this many values, the heaviest ones, with correlations of this many reports.
@@ -218,13 +217,16 @@ class BlockDesign(HistogramRule):
     def is_quick(self) -> bool:
         return True
 
-    def lift_range(self) -> tuple[Fraction, Fraction]:
-        """Exact bounds (highest, lowest) of the lifts of the values with positive prior.
+    def lift_range(self, radius: Fraction = Fraction(0)) -> tuple[Fraction, Fraction]:
+        """Exact bounds (highest, lowest) of the lifts of the values with positive prior; r and 1/r, which hold under
+        every prior there is, for a `radius`.
 
         With m the prior mass of the values that a report covers, a covered value has the lift r'/(1 + (r'−1)m) and
         another one 1/(1 + (r'−1)m), for some r' ≤ r. Both are widest at r. A covered x has m ≥ P_x, and m is at least
         the mass of the fewest lightest values that a report can cover; the same from above for one that is not.
         """
+        if radius:
+            return self.odds, 1 / self.odds
         prior = self.prior
         weights, (fewest, most) = sorted(prior.weights), self.cover_range
         rarest = min(weight for weight in weights if weight)
@@ -232,11 +234,6 @@ class BlockDesign(HistogramRule):
         heavy = min(prior.total - rarest, sum(weights[len(weights) - most :]))
         more = self.odds - 1
         return self.odds / (1 + more * light / prior.total), 1 / (1 + more * heavy / prior.total)
-
-    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
-        """The LDP level bounds both sides under every prior there is."""
-        self.under(prior_set.prior)
-        return SetLevel(self.odds), SetLevel(self.odds)
 
     # -- reports -------------------------------------------------------------------------------------------------
 
@@ -325,9 +322,6 @@ class BlockDesign(HistogramRule):
         indicator = np.zeros(self.circle)
         indicator[self.differences] = 1.0
         return np.fft.rfft(indicator)
-
-    def can_send(self, report: int) -> bool:
-        return 0 <= report < self.n_reports
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
         return are_below(reports, self.n_reports)

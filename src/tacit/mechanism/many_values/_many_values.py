@@ -6,7 +6,7 @@ other room takes apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Integers
-from tacit.mechanism.auditing import SetLevel
 from tacit.mechanism.kept import Counts, Coverage, Kept
 from tacit.mechanism.many_values._reading import ManyValuesReading
-from tacit.mechanism.sampling import RuleSampler, StandIn
-from tacit.prior import Prior, PriorSet
+from tacit.prior import Prior
 
 #: What choosing a name costs, in steps of a loop.
 _STEPS = 8
@@ -57,20 +55,7 @@ class ManyValues(ManyValuesReading):
         """The same rule with the step `change(step)`."""
         return replace(self, step=change(self.step))
 
-    # -- the promise ---------------------------------------------------------------------------------------------
-
-    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
-        """Bounds of the levels under every prior as far from the nominal one as the set reaches."""
-        self.under(prior_set.prior)
-        highest, lowest = self.lift_range(prior_set.radius)
-        return SetLevel(highest), SetLevel(1 / lowest if lowest else None)
-
     # -- reports -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def sampler(cls, mechanisms: Sequence[Self]) -> RuleSampler:
-        """The randomizer of several mechanisms of this kind."""
-        return RuleSampler([(each, StandIn(each.prior)) for each in mechanisms])
 
     @property
     def steps_per_report(self) -> int:
@@ -103,12 +88,8 @@ class ManyValues(ManyValuesReading):
         parts = np.arange(256, dtype=np.uint64) << np.uint64(max(self.name_bits - 8, 0))
         return (np.searchsorted(self._name_edges, parts, side="right") - 1).astype(np.uint32)
 
-    def can_send(self, report: int) -> bool:
-        """Whether there are such a name, order and position; every value can send all of them."""
-        return bool(self.can_send_many(np.array([report], dtype=object))[0]) if abs(report) < 1 << 62 else False
-
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
-        """The same for an array."""
+        """Whether there are such names, orders and positions; every value can send all of them."""
         reports = np.asarray(reports, dtype=np.int64)
         arcs, names, rest = self.parts(reports)
         good: NDArray[np.bool_] = np.where(arcs, self.circle.can_send_many(rest), names < self.giants) & (reports >= 0)

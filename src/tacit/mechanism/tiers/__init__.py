@@ -48,12 +48,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
+from tacit.mechanism.histogram_rule import HistogramRule, check_task
 from tacit.mechanism.kept import COVERAGE_UNIT, Coverage, Kept
 from tacit.mechanism.many_values import ManyValues
-from tacit.mechanism.protocol import NotEstimableError, PlainEstimator, Reading
-from tacit.mechanism.sampling import RuleSampler, StandIn
-from tacit.prior import Prior, PriorSet, Value
+from tacit.mechanism.protocol import PlainEstimator, Reading
+from tacit.prior import Prior
 from tacit.task import Task
 
 #: A report is below this: JSON and JavaScript hold integers below 2^53.
@@ -63,7 +62,7 @@ _MOST_TIERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tiers:
+class Tiers(HistogramRule):
     """Tiers with their rules; see the module's docstring.
 
     where: tier j is drawn with probability `chances[j]` of their sum, a power of two, leaves out the `starts[j]`
@@ -104,19 +103,10 @@ class Tiers:
         if self.edges[-1] > _MOST_REPORTS:
             raise ValueError("A report has more than 52 bits. Use fewer 'cell_bits'.")
 
-    def table(self) -> None:
-        """It is a rule, not a table."""
-        return None
-
     @property
     def is_quick(self) -> bool:
         """Whether its errors are found in milliseconds."""
         return all(part.is_quick for part in self.parts)
-
-    @property
-    def n_possible_reports(self) -> None:
-        """Orders and positions are too many to be listed."""
-        return None
 
     def under(self, prior: Prior) -> Self:
         """The same mechanism for other names of the same values; raises `ValueError` for another prior."""
@@ -176,28 +166,6 @@ class Tiers:
         """A bound of the ratio of the likelihoods of two values."""
         return max(part.odds for part in self.parts)
 
-    @cached_property
-    def _range(self) -> tuple[Fraction, Fraction]:
-        return self.lift_range()
-
-    def audit(self) -> Audit:
-        """Bounds of the levels, proved in integers; they name no witness."""
-        return replace(bounded_audit(self.prior, *self._range), ldp=Level(self.odds))
-
-    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
-        """Whether the bounds keep a promise, decided exactly."""
-        return self.audit().bounds(notion, epsilon)
-
-    def belief(self, value: Value) -> Belief:
-        """A range in which a report can put the belief that someone holds `value`."""
-        return bounded_belief(self.prior, value, *self._range)
-
-    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
-        """Bounds of the levels under every prior as far from the nominal one as the set reaches."""
-        self.under(prior_set.prior)
-        highest, lowest = self.lift_range(prior_set.radius)
-        return SetLevel(highest), SetLevel(1 / lowest if lowest else None)
-
     def likelihood(self, value: int, report: int) -> Fraction:
         """Q(report|value), exactly."""
         if not 0 <= report < self.edges[-1]:
@@ -210,11 +178,6 @@ class Tiers:
         return chance * part.circle.likelihood_of_uniform(*divmod(below, 1 << part.cell_bits))
 
     # -- reports -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def sampler(cls, mechanisms: Sequence[Self]) -> RuleSampler:
-        """The randomizer of several mechanisms of this kind."""
-        return RuleSampler([(each, StandIn(each.prior)) for each in mechanisms])
 
     @property
     def word_bits(self) -> int:
@@ -269,15 +232,8 @@ class Tiers:
             reports[mine] = self.edges[tier] + drawn
         return reports
 
-    def can_send(self, report: int) -> bool:
-        """Whether there is such a report; every value can send all of them."""
-        if not 0 <= report < self.edges[-1]:
-            return False
-        tier = self._tier_of(report)
-        return self.parts[tier].can_send(report - self.edges[tier])
-
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
-        """The same for an array."""
+        """Whether there are such reports; every value can send all of them."""
         good = np.zeros(len(reports), dtype=np.bool_)
         for part, first, end in zip(self.parts, self.edges, self.edges[1:], strict=False):
             mine = (reports >= first) & (reports < end)
@@ -412,11 +368,6 @@ class Tiers:
             found[tail] += self._weights[j, self._groups[tail]] ** 2 / self._shares[j] * second
         return found
 
-    def unbiased_variance(self, task: Task) -> float:
-        """Σ_x of `variances`."""
-        _check_task(task)
-        return float(self.variances().sum())
-
     def gains(self) -> Floats:
         """What a report removes from P_x(1 − P_x): Σ_j λ_j T_j² times what the rule of the tier does for its tail."""
         found = np.zeros(len(self._p))
@@ -424,16 +375,9 @@ class Tiers:
             found[tail] += share * float(1 - heads) ** 2 * part.gains()
         return found
 
-    def gain(self, task: Task) -> float:
-        """Σ_x of `gains`."""
-        _check_task(task)
-        return float(self.gains().sum())
-
     def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The histogram: of the best guesses after each report, or unbiased (see the module's docstring)."""
-        _check_task(task)
-        if estimator == "mle":
-            raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
+        check_task(task, estimator)
         split, inside = self._split(kept), list(self.prior.support)
         weight, p = float(sum(each.total for each in split)), self._p
         outside = 0.0 if estimator == "mmse" else np.nan
@@ -483,7 +427,7 @@ class Tiers:
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """r of each report."""
-        _check_task(task)
+        check_task(task)
         reports, off = np.ascontiguousarray(reports, dtype=np.int64), []
         for part, tail, centre, first, end in zip(
             self.parts, self.tails, self._centres, self.edges, self.edges[1:], strict=False
@@ -564,8 +508,3 @@ def lift_range_of_tier(part: ManyValues, heads: Fraction, radius: Fraction) -> t
         highest = max(highest, (each.common + most) / (each.common + max(down, Fraction(0))))
         lowest = min(lowest, each.common / (each.common + min(up, Fraction(most))))
     return highest, lowest
-
-
-def _check_task(task: Task) -> None:
-    if not task.per_value:
-        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")
