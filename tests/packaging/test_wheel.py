@@ -112,11 +112,11 @@ def test_an_environment_that_lacks_something_is_refused(wheel: Path, tmp_path: P
     whole = environments.closure
     monkeypatch.setattr(environments, "closure", lambda wanted, extra: whole(wanted, extra) - {"numpy"})
     with pytest.raises(subprocess.CalledProcessError, match="pip"):
-        Environment(tmp_path / "it", wheel, None)
+        Environment(tmp_path / "it", wheel, None, by_pip=True)
 
 
 def test_without_an_extra_one_designs_audits_and_estimates(wheel: Path, tmp_path: Path):
-    bare = Environment(tmp_path / "bare", wheel, None)
+    bare = Environment(tmp_path / "bare", wheel, None, by_pip=True)
     assert bare.needed == {"numpy", "scipy", "highspy", "threadpoolctl"}
     code = f"""{PLAN}
 from tacit import Channel, Histogram, Plan, Tally, audit, design, estimate, verify
@@ -154,7 +154,7 @@ for name in ("reports.csv", "reports.parquet", "reports.jsonl", "reports.arrow")
 
 
 def test_the_extra_cli_leads_from_a_file_of_priors_to_an_estimate(wheel: Path, tmp_path: Path):
-    command = Environment(tmp_path / "it", wheel, "cli")
+    command = Environment(tmp_path / "it", wheel, "cli", by_pip=True)
     write_answers(tmp_path)
     assert "estimate" in command.run("tacit", "--help", cwd=tmp_path)
     command.run("tacit", "plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", "1", cwd=tmp_path)

@@ -1,8 +1,8 @@
 """A clean environment with the wheel and one of its extras, without a network and without waiting for downloads.
 
 The distributions that `tacit-privacy[extra]` needs are computed from metadata, markers included, and exactly these are
-linked from the environment that runs the tests into a new one. Then pip installs the wheel with the extra and may not
-download anything, so it refuses an environment in which something is missing or too old.
+linked from the environment that runs the tests into a new one. Then the wheel is unpacked beside them; or pip installs
+it with the extra and may not download anything, so it refuses an environment in which something is missing or too old.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import subprocess
 import venv
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import Distribution, distribution, distributions, packages_distributions
+from importlib.metadata import Distribution, EntryPoint, distribution, distributions, packages_distributions
 from pathlib import Path
+from zipfile import ZipFile
 
 import pip as pip_itself
 from packaging.requirements import Requirement
@@ -29,7 +30,7 @@ _CLEAN |= {"PIP_CONFIG_FILE": os.devnull}
 class Environment:
     """A virtual environment in which the wheel is installed with an extra, or with none."""
 
-    def __init__(self, folder: Path, wheel: Path, extra: str | None) -> None:
+    def __init__(self, folder: Path, wheel: Path, extra: str | None, *, by_pip: bool = False) -> None:
         (made,) = distributions(path=[str(wheel)])
         self.needed = closure(made.requires or [], extra)
         venv.create(folder, with_pip=False, symlinks=True)
@@ -37,12 +38,21 @@ class Environment:
         (packages,) = (folder / "lib").glob("python*/site-packages")
         for name in self.needed:
             _link(distribution(name), packages)
+        unpacked = _unpacked(wheel)
+        if not by_pip:
+            for part in unpacked.iterdir():
+                (packages / part.name).symlink_to(part)
+            for command in made.entry_points:
+                _write_command(self._commands, command)
+            return
         wanted = f"tacit-privacy{f'[{extra}]' if extra else ''} @ {wheel.as_uri()}"
         # What `pip --python` does after having started once for itself.
         pip = [self._commands / "python", Path(pip_itself.__file__).with_name("__pip-runner__.py")]
         quietly = ["--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-compile", wanted]
         subprocess.run([*pip, *quietly], check=True, env=_CLEAN)
-        _compile_once(packages / "tacit", wheel.with_suffix(""))
+        # The same files for all environments, those of the first: else each would compile them anew.
+        shutil.rmtree(packages / "tacit")
+        (packages / "tacit").symlink_to(unpacked / "tacit")
         # Without a network, pip has added nothing but the wheel.
         assert {*self.needed, "tacit-privacy"} == {
             canonicalize_name(each.name) for each in distributions(path=[str(packages)])
@@ -87,13 +97,19 @@ def _owners() -> dict[str, set[str]]:
     return {package: set(owners) for package, owners in packages_distributions().items()}
 
 
-def _compile_once(installed: Path, shared: Path) -> None:
-    """The same files of the same wheel for all environments, those of the first: else each would compile them anew."""
-    if shared.exists():
-        shutil.rmtree(installed)
-    else:
-        installed.rename(shared)
-    installed.symlink_to(shared)
+def _unpacked(wheel: Path) -> Path:
+    """The folder beside the wheel with what is in it."""
+    folder = wheel.with_suffix("")
+    if not folder.exists():
+        with ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    return folder
+
+
+def _write_command(folder: Path, command: EntryPoint) -> None:
+    path = folder / command.name
+    path.write_text(f"#!{folder}/python\nfrom {command.module} import {command.attr}\n{command.attr}()\n")
+    path.chmod(0o755)
 
 
 def _link(found: Distribution, folder: Path) -> None:
