@@ -43,7 +43,7 @@ def make_plan() -> Plan:
                 mechanism=design(prior, Histogram(), 1, aim="mmse").mechanism,
             )
         )
-    return Plan(Histogram(), tuple(groups))
+    return Plan.of_groups(Histogram(), tuple(groups))
 
 
 def write_answers(path: Path, rows: int) -> None:

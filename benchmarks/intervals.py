@@ -28,7 +28,7 @@ from tacit.estimates import Scope, crosstab, regress
 from tacit.personal import PersonalPlan
 from tacit.personal.estimates import PersonalTally
 from tacit.personal.estimates import estimate as estimate_personal
-from tacit.plan import CHANCES, Block, Plan, Question, Questionnaire, joint_values
+from tacit.plan import Block, Plan, Question, joint_values
 from tacit.randomize import SeededWords
 from tacit.tally import Counts, Tally
 from tacit.task import Matrix
@@ -383,9 +383,10 @@ def tables(quick: bool) -> Iterator[Cell]:
     for epsilon, n, margin in product(
         (4,) if quick else (1, 2, 4), (50,) if quick else (50, 200), (np.full(4, 0.25), rare)
     ):
-        block = Block(pair, CHANCES, make_plan(Prior.uniform(list(joint_values(pair))), both, epsilon))
-        plan = Questionnaire(pair, (block,))
-        (matrix,) = matrices_of(block.plan)
+        planned = make_plan(Prior.uniform(list(joint_values(pair))), both, epsilon)
+        block = Block(pair, planned.task, planned.groups)
+        plan = Plan(pair, (block,))
+        (matrix,) = matrices_of(planned)
         for related in (0.0, 0.5):
             truth = (1 - related) * np.outer(margin, margin) + related * np.diag(margin)
             chance = truth.ravel() @ matrix

@@ -33,7 +33,7 @@ EPSILON = 1
 def plan_for(d: int) -> Plan:
     prior = Prior(range(d), [Fraction(10**9 // (k + 1)) for k in range(d)])
     found = design(prior, Histogram(), EPSILON, aim="mmse")
-    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(EPSILON), mechanism=found.mechanism),))
+    return Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(EPSILON), mechanism=found.mechanism),))
 
 
 def best_of(repeats: int, action: Callable[[], object]) -> float:

@@ -27,7 +27,7 @@ from tacit.designs import make_questionnaire, read_joint
 from tacit.designs.joint_priors import JointPrior
 from tacit.estimates import Estimator, crosstab, estimate_questions
 from tacit.microdata import joint_from
-from tacit.plan import Questionnaire, block_name
+from tacit.plan import Plan, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 from tacit.tally import Tally
 
@@ -67,19 +67,19 @@ def peers(epsilon: float) -> dict[str, Callable[[Any], Any]]:
     return {name: way(*each) for name, each in ways.items()}
 
 
-def tallied(plan: Questionnaire, records: Any, seed: int) -> Tally:
+def tallied(plan: Plan, records: Any, seed: int) -> Tally:
     """The reports of people whose answers are positions."""
     blocks, reports = RecordRandomizer(plan).reports(np.zeros(len(records), dtype=np.int64), records, SeededWords(seed))
     return Tally.of(plan, reports, [block_name(None, number + 1) for number in blocks.tolist()])
 
 
-def asked(plan: Questionnaire, records: Any, seed: int, estimator: Estimator | None) -> Any:
+def asked(plan: Plan, records: Any, seed: int, estimator: Estimator | None) -> Any:
     """Tacit's estimates of the shares; None is the default, which uses the prior as far as the reports agree."""
     found = estimate_questions(plan, tallied(plan, records, seed), estimator=estimator)
     return np.array([found[name].per_respondent(found[name].rows[1]).estimate for name in QUESTIONS])
 
 
-def covered(plan: Questionnaire, others: Any, people: int, runs: int) -> tuple[Any, Any]:
+def covered(plan: Plan, others: Any, people: int, runs: int) -> tuple[Any, Any]:
     """For each survey the share of 95% intervals that contain the truth: of shares, and of the cells of the tables."""
     truth, rng = others.mean(axis=0), np.random.default_rng(7)
     every = []

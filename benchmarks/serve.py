@@ -81,7 +81,7 @@ def make_plan(question: str | None = None) -> Plan:
     for name, share in (("a", 0.1), ("b", 0.3)):
         prior = Prior.of({"yes": share, "no": 1 - share})
         groups.append(Group(name=name, epsilon=Fraction(1), mechanism=design(prior, Survey("yes"), 1).mechanism))
-    return Plan(Survey("yes"), tuple(groups), question)
+    return Plan.of_groups(Survey("yes"), tuple(groups), question)
 
 
 def many() -> list[str]:

@@ -133,7 +133,7 @@ def speed_table(rows: int, large: Prior) -> Table:
 
 def plan_of(prior: Prior, mechanism: Mechanism) -> Plan:
     """A plan of one group."""
-    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(EPSILON), mechanism=mechanism),))
+    return Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(EPSILON), mechanism=mechanism),))
 
 
 def drawn_per_second(prior: Prior, mechanism: Mechanism, values: np.ndarray) -> float:

@@ -14,8 +14,11 @@ const MAX_DEPTH = 16;
  * @param {Record<string, unknown>} plan
  */
 export function contractText(plan) {
-  const groups = each(plan.groups, "groups", (group, where) => without(object(group, where), DERIVED));
-  return canonicalJson({ ...without(plan, new Set(["hash"])), groups });
+  const blocks = each(plan.blocks, "blocks", (data, at) => {
+    const block = object(data, at);
+    return { ...block, groups: each(block.groups, `${at}.groups`, (group, where) => without(object(group, where), DERIVED)) };
+  });
+  return canonicalJson({ ...without(plan, new Set(["hash"])), blocks });
 }
 
 /** SHA-256 of a text in UTF-8, in hexadecimal. @param {string} text */

@@ -55,8 +55,9 @@ export interface Recoding {
   group(cells: readonly (string | number | null | undefined)[]): string | null;
 }
 
-/** How far one report can move the belief that somebody holds `value`, in percentages. */
+/** How far one report can move the belief in an answer to a question, in percentages. */
 export interface Belief {
+  readonly question: string;
   readonly value: string;
   /** The belief before the report. */
   readonly prior: string;
@@ -66,12 +67,16 @@ export interface Belief {
   readonly high: string;
 }
 
-/** What a promise about one answer says, in numbers, for pages that say it in their own words. */
-export interface PromiseParts extends Belief {
+/** What a promise says, in numbers, for pages that say it in their own words. */
+export interface PromiseParts {
+  /** The factor by which any belief can change, rounded up; "∞" if there is none. */
+  readonly bound: string;
   /** The factor by which odds can change for any other belief, rounded up; "∞" if there is none. */
   readonly odds: string;
   /** Whether that is all that is promised: where the plan has no prior but the uniform one. */
   readonly oddsOnly: boolean;
+  /** Of one private question the belief in the rarest answer, of those that a survey asks for; else null. */
+  readonly rarest: Belief | null;
 }
 
 /** What is promised for a set of priors, in numbers. */
@@ -122,45 +127,50 @@ export interface Plan {
   readonly firstGroups: readonly (string | null)[];
   /** How raw data become answers and groups; null where the plan does not say. */
   readonly recoding: Recoding | null;
-  readonly question: string | null;
-  readonly task: Task;
-  /** Whether the answers are numbers. */
-  readonly numeric: boolean;
-  /** The possible answers, as text; with `between` the numbers, in ascending order, that answers are rounded to. */
-  readonly values: readonly string[];
-  /** Whether any number from the first value to the last is an answer. */
-  readonly between: boolean;
+  readonly title: string | null;
+  /** What the plan is about: its title, or its only question; null where there is neither. */
+  readonly heading: string | null;
+  /** What is asked. One question is the case of one. */
+  readonly questions: readonly Question[];
+  /** Questions that are reported on together, and the probability that a device reports on them. */
+  readonly blocks: readonly { readonly questions: readonly string[]; readonly share: number }[];
+  /** What is estimated, of a plan of one question; null for several. */
+  readonly task: Task | null;
+  /** Those of the first block; the others have the same names, budgets and promises. */
   readonly groups: readonly Group[];
-  /** What a respondent of the group is promised, in the words of the command line. */
+  /** What a respondent of the group is promised, in the words of the command line: about one answer, or about all. */
   promise(group: string | null): string;
   /** The numbers in it. */
   promiseParts(group: string | null): PromiseParts;
-  /** For whom that holds, where it is promised for a set of priors; else null. */
+  /** For whom that holds, where it is promised for sets of priors; else null. */
   setSentence(group: string | null): string | null;
   /** The numbers in it. */
-  setParts(group: string | null): SetParts | null;
-  /** How far a report can move each belief; where reports are too many to list, for the 20 least likely answers. */
+  setParts(group: string | null): SetParts[];
+  /** How far a report can move the belief in each answer; where reports are too many to list, in the 20 least likely ones. */
   beliefs(group: string | null): Belief[];
-  /** The answers with prior zero: nothing can be promised about them. */
-  outside(group: string | null): string[];
-  /** Those of them whose holders may send a report that nobody else sends. */
-  exposed(group: string | null): string[];
-  /** What is sent for an answer, but for its key, drawn with fresh words. */
-  draw(answer: SingleAnswer, words?: RandomWords, storedWords?: RandomWords): Sent;
+  /** Whether a question is asked, given the answers so far. */
+  isAsked(question: string, answers: Answers): boolean;
+  /**
+   * Combinations of these answers, by block, that nobody is expected to give: nothing is promised about them. `exposed`
+   * where people who give them may send a report that nobody else sends.
+   */
+  outside(group: string | null, answers: Answers): { questions: string[]; exposed: boolean }[];
+  /** What is sent for answers, but for its key, drawn with fresh words. */
+  draw(record: RecordAnswer, words?: RandomWords, storedWords?: RandomWords): Sent;
   /** A report drawn with fresh words. Two of them are worth less than one: use `respond`, which remembers. */
-  randomize(group: string | null, value: string | number, words?: RandomWords): number;
-  /** The values that an answer is randomized as: itself, or, between two of them, its neighbours. */
-  neighbours(value: string | number): string[];
-  /** The answer that a report is the best guess of; null if there is none. */
-  meaning(group: string | null, report: number): string | null;
-  /** Pr(report | value) as a percentage such as "66.4%"; null where the mechanism does not write it out. */
+  randomize(group: string | null, answers: Answers, words?: RandomWords): { block?: number; report: number };
+  /** What a report says about each question of its block; null where the mechanism does not write it out. */
+  meaning(group: string | null, report: number, block?: number): QuestionMeaning[] | null;
+  /** The answer that a report is the best guess of, of one question; null if there is none. */
+  guess(group: string | null, report: number): string | null;
+  /** Pr(report | value) as a percentage such as "66.4%", of one question; null where it is not written out. */
   chance(group: string | null, value: string, report: number): string | null;
-  /** Whether this group can send this report; a plan of one question has no blocks. */
+  /** Whether this group can send this report about this block; a report about one question names no block. */
   canSend(group: unknown, report: unknown, block?: unknown, told?: unknown): boolean;
   /** What reports can tell, for the ledger to add up; empty where that is much, or the plan follows another. */
   readonly columns: readonly Column[];
   /** What the stored report of an answer depends on, beside the memory of the browser. */
-  storedAbout(answer: SingleAnswer): { series: string; stored: string; group: string; position: string };
+  storedAbout(record: RecordAnswer): { series: string; stored: string; group: string; position: string };
   /** Weights of the belief in each answer after a report; null where reports are not listed. */
   beliefAfter(group: string | null, report: number): bigint[] | null;
   /** Whether the prior of a group is what this belief becomes some waves later, by the belief rule. */
@@ -174,31 +184,25 @@ export type Column = readonly {
   readonly low: { readonly n: bigint; readonly d: bigint };
 }[];
 
-/** An answer to a plan of one question. */
-export interface SingleAnswer {
-  group: string | null;
-  value: string | number;
-}
-
 /** Answers by the names of their questions; those of questions that are not asked may be left out. */
 export type Answers = Readonly<Record<string, string | number | null | undefined>>;
 
-/** A record of answers to a plan of several questions. */
+/** What a person answers. */
 export interface RecordAnswer {
   group: string | null;
   answers: Answers;
 }
 
-/** One question of several. */
+/** One question of a plan. */
 export interface Question {
   readonly name: string;
   readonly kind: "one-of" | "yes-no" | "number";
-  /** What is estimated: the share of every answer, of the first one, or the mean. */
-  readonly task: "shares" | "survey" | "mean" | "quantiles";
+  /** What is estimated: the share of every answer, of the first one, the mean or quantiles; null where the plan's task says it. */
+  readonly task: "shares" | "survey" | "mean" | "quantiles" | null;
   readonly numeric: boolean;
   /** As text; for a number the values, in ascending order, that answers are rounded to. */
   readonly answers: readonly string[];
-  /** The wording by the code of its language. */
+  /** The wording by the code of its language, empty for that of the answers. */
   readonly text: Readonly<Record<string, string>>;
   /** The wording of the answers, in their order, by the code of the language. */
   readonly labels: Readonly<Record<string, readonly string[]>>;
@@ -210,65 +214,11 @@ export interface Question {
   readonly askedIf: { readonly question: string; readonly answers: readonly string[] } | null;
 }
 
-/** People who share a prior and a budget in a plan of several questions. */
-export type RecordGroup = Pick<Group, "name" | "epsilon" | "notion" | "ldpCap">;
-
-/** How far one report can move the belief in an answer to a question. */
-export interface QuestionBelief extends Belief {
-  readonly question: string;
-}
-
 /** What a report says about a question: the belief in each answer before it and after it, in percentages. */
 export interface QuestionMeaning {
   readonly question: string;
   readonly answers: readonly { readonly value: string; readonly before: string; readonly after: string }[];
 }
-
-/** A checked plan of several questions: one report about the whole record. */
-export interface Questionnaire {
-  /** SHA-256 of the contract, in hexadecimal: it names the plan. */
-  readonly hash: string;
-  /** As of `Plan`. */
-  readonly hashes: readonly string[];
-  /** As of `Plan`. */
-  readonly wave: number;
-  /** As of `Plan`. */
-  readonly series: string | null;
-  /** As of `Plan`. */
-  readonly limit: { readonly n: bigint; readonly d: bigint } | null;
-  /** As of `Plan`. */
-  readonly levels: Levels;
-  readonly title: string | null;
-  readonly questions: readonly Question[];
-  /** Questions that are reported on together, and the probability that a device reports on them. */
-  readonly blocks: readonly { readonly questions: readonly string[]; readonly share: number }[];
-  readonly groups: readonly RecordGroup[];
-  /** What a respondent of the group is promised about every answer and every combination of answers. */
-  promise(group: string | null): string;
-  /** The numbers in it: by how much a belief can change, and the odds for any other belief, rounded up. */
-  promiseParts(group: string | null): { readonly bound: string; readonly odds: string; readonly oddsOnly: boolean };
-  /** For whom that holds, where it is promised for sets of priors; else null. */
-  setSentence(group: string | null): string | null;
-  /** The numbers in it. */
-  setParts(group: string | null): SetParts[];
-  /** How far a report can move the belief in each answer. */
-  beliefs(group: string | null): QuestionBelief[];
-  /** Whether a question is asked, given the answers so far. */
-  isAsked(question: string, answers: Answers): boolean;
-  /** Combinations of these answers, by block, that nobody is expected to give: nothing is promised about them. */
-  outside(group: string | null, answers: Answers): { questions: string[]; exposed: boolean }[];
-  /** A block, from 1, and a report drawn with fresh words. Use `respond`, which remembers. */
-  randomize(group: string | null, answers: Answers, words?: RandomWords): { block: number; report: number };
-  /** What is sent for a record of answers, but for its key, drawn with fresh words. */
-  draw(record: RecordAnswer, words?: RandomWords): Sent;
-  /** What a report says about each question of its block; null where the mechanism does not write it out. */
-  meaning(group: string | null, block: number, report: number): QuestionMeaning[] | null;
-  /** Whether this group can send this report about this block. */
-  canSend(group: unknown, report: unknown, block?: unknown, told?: unknown): boolean;
-}
-
-/** A plan of one question, or of several: only the latter has `questions`. */
-export type AnyPlan = Plan | Questionnaire;
 
 /** What is sent, but for its key. */
 export interface Sent {
@@ -367,24 +317,24 @@ export interface SendOptions extends Memory {
 }
 
 /** The checked plan in a JSON text or object. Throws `PlanError`. */
-export function openPlan(json: unknown): Promise<AnyPlan>;
+export function openPlan(json: unknown): Promise<Plan>;
 
 /**
  * The remembered report of this plan, drawn now if there is none; later calls return it, whatever is asked.
  * Throws `StorageError` rather than draw a report that it cannot remember, and `LimitError` rather than draw a second
  * one of the same wave, or one that exceeds a limit.
  */
-export function respond<P extends AnyPlan>(
-  plan: P,
-  answer: P extends Questionnaire ? RecordAnswer : SingleAnswer,
+export function respond(
+  plan: Plan,
+  answer: RecordAnswer,
   options?: Memory & { words?: RandomWords },
 ): Promise<Drawn>;
 
 /** The report that was drawn for this plan in this browser, or null. */
-export function remembered(plan: AnyPlan, options?: Memory): Promise<Remembered | null>;
+export function remembered(plan: Plan, options?: Memory): Promise<Remembered | null>;
 
 /** What this browser has drawn so far, and what it adds up to; with a plan, also with a report of that. */
-export function told(options?: Memory, plan?: AnyPlan): Promise<Told>;
+export function told(options?: Memory, plan?: Plan): Promise<Told>;
 
 /** Limit what the reports of this browser may add up to, a LIP level as a rational such as "5/2"; null for no limit. */
 export function setLimit(limit: string | null, options?: Memory): Promise<void>;
@@ -397,7 +347,7 @@ export function erase(options?: Memory): Promise<void>;
  * Throws `SendError`; with an invitation also `CredentialError`.
  */
 export function send(
-  plan: AnyPlan,
+  plan: Plan,
   surveyUrl: string,
   options?: SendOptions,
 ): Promise<{ status: "counted" | "already counted" }>;

@@ -20,7 +20,7 @@ import { randomBytes } from "./words.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./mechanism/repeated.js").Column} Column */
-/** @typedef {import("./index.js").AnyPlan} Plan */
+/** @typedef {import("./index.js").Plan} Plan */
 /**
  * @typedef {object} Occasion one wave of a survey, named by the hash of its plan's first wording
  * @property {string} occasion
@@ -177,13 +177,12 @@ const columnText = (column) => column.map(({ height, high, low }) => [String(hei
 
 /** The occasion to answer a plan. @param {Plan} plan @returns {Occasion} */
 export function occasionOf(plan) {
-  const { lip, ldp } = ("lifelong" in plan && plan.lifelong) || plan.levels;
-  const asked = "questions" in plan ? plan.title : plan.question;
+  const { lip, ldp } = plan.lifelong ?? plan.levels;
+  const asked = plan.heading;
   const question = asked && Array.from(asked).slice(0, MAX_QUESTION).join("");
   const { wave, hashes } = plan;
   const bounded = ldp && ldp.n < ldp.d << MAX_ODDS ? levelAbove(ldp) : null;
   const found = { occasion: hashes[0], series: plan.series ?? hashes[0], wave, question, lip, ldp: bounded };
-  if (!("rule" in plan)) return found;
   const columns = [...new Map(plan.columns.map((column) => [JSON.stringify(columnText(column)), column])).values()];
   return { ...found, ...(plan.rule && { rule: plan.rule }), ...(columns.length && { columns }), ...(plan.stored && { stored: plan.stored }) };
 }
@@ -319,7 +318,7 @@ export function mementoOf({ occasions, persons, reports }, plan, tag) {
  * @param {Plan} plan
  */
 export function followedGroup({ occasions, persons, reports }, plan) {
-  if (!("rule" in plan) || plan.rule !== "belief") return null;
+  if (plan.rule !== "belief") return null;
   const sent = Object.entries(persons).flatMap(([tag, places]) => places.map((place, at) => ({ ...occasions[place], memento: reports[tag][at] })));
   const earlier = sent.filter(({ series, wave }) => series === plan.series && wave < plan.wave).sort((a, b) => a.wave - b.wave);
   const last = earlier.at(-1);
@@ -345,7 +344,7 @@ export function followedGroup({ occasions, persons, reports }, plan) {
  * @returns {Answer}
  */
 export function placed(ledger, plan, answer) {
-  if (!("rule" in plan) || plan.rule !== "belief") return answer;
+  if (plan.rule !== "belief") return answer;
   const group = followedGroup(ledger, plan) ?? answer.group ?? followedName(null, null);
   const isBase = followedName(baseName(group), null) === group;
   if (answer.group !== null && answer.group !== group || (!isBase && !followedGroup(ledger, plan)))

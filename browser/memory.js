@@ -13,7 +13,7 @@ import { randomBytes } from "./words.js";
 
 /** @typedef {import("./index.js").Memory} Memory */
 /** @typedef {import("./index.js").Store} Store */
-/** @typedef {import("./index.js").AnyPlan} Plan */
+/** @typedef {import("./index.js").Plan} Plan */
 /** @typedef {import("./ledger.js").Ledger} Ledger */
 /** @typedef {import("./ledger.js").Memento} Memento */
 
@@ -27,7 +27,7 @@ const SETTLE = 50;
  * whether it was drawn by this call. Throws a LimitError where the ledger does not allow a draw.
  *
  * @param {Plan} plan
- * @param {any} answer what the plan's `draw` takes
+ * @param {import("./index.js").RecordAnswer} answer
  * @param {Memory & {words?: import("./index.js").RandomWords}} [options]
  */
 export async function respond(plan, answer, { storage = browserStorage(), person = "", words } = {}) {
@@ -37,7 +37,6 @@ export async function respond(plan, answer, { storage = browserStorage(), person
     if (recall(ledger, plan, tag)) return ledger;
     const placed = ledgers.placed(ledger, plan, answer);
     ledgers.checkDraw(ledger, plan, tag, placed.group);
-    if (!("values" in plan)) return ledgers.withReport(ledger, plan, tag, { key, ...plan.draw(placed, words), sent: [] });
     // One stored report of each answer for the whole browser: invitations change from wave to wave.
     const stored = plan.rule === "layers" ? await ledgers.storedWords(ledger, "", plan.storedAbout(placed)) : undefined;
     const drawn = plan.draw(placed, words, stored);
@@ -51,7 +50,7 @@ export async function respond(plan, answer, { storage = browserStorage(), person
 }
 
 /** Who a report of a plan is of: by the belief rule the browser is one person. @param {Plan} plan @param {string} person */
-const ownerOf = (plan, person) => ("rule" in plan && plan.rule === "belief" ? "" : person);
+const ownerOf = (plan, person) => (plan.rule === "belief" ? "" : person);
 
 /** The report that was drawn for this plan in this browser, or null. @param {Plan} plan @param {Memory} [options] */
 export async function remembered(plan, { storage = browserStorage(), person = "" } = {}) {

@@ -7,7 +7,7 @@ import { amend, browserStorage, kept } from "./memory.js";
 
 /** @typedef {import("./index.js").SendOptions} SendOptions */
 /** @typedef {import("./index.js").PublicKey} PublicKey */
-/** @typedef {import("./index.js").AnyPlan} Plan */
+/** @typedef {import("./index.js").Plan} Plan */
 /** @typedef {Required<Pick<SendOptions, "fetch" | "attempts" | "wait">> & {url: string}} Courier */
 
 /** Statuses that may pass: timeouts, too early, too many, and the server's own trouble. */

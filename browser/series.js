@@ -117,11 +117,8 @@ export async function hashesOf(hash, { earlier, ...now }, putBack) {
   return Object.freeze([...hashes, hash]);
 }
 
-/** The earlier words of a plan of one question. @param {unknown} words @param {string} where */
-export const earlierQuestion = (words, where) => ({ question: words === null ? null : text(words, where) });
-
 /**
- * The earlier words of a plan of several questions, put into its questions; those without words are not mentioned.
+ * The earlier words of a plan, put into its questions; those without words are not mentioned.
  *
  * @param {readonly Record<string, unknown>[]} questions
  * @param {unknown} words

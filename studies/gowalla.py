@@ -246,7 +246,7 @@ def published_realised(p: Floats, held: Floats, epsilon: float) -> float:
 def _squares(found: Design, epsilon: float, city: Traces, rounds: int, seed: int) -> Floats:
     """Squared errors of the estimated histogram in each round."""
     group = Group(name=None, epsilon=budget(epsilon), mechanism=found.mechanism)
-    plan = Plan(Histogram(), (group,))
+    plan = Plan.of_groups(Histogram(), (group,))
     groups = np.zeros(len(city.last) * rounds, dtype=np.int64)
     # A user of prior zero gets a stand-in from the prior here, and so a report that says nothing about them.
     sent = Randomizer(plan).reports(groups, np.tile(city.last, rounds), SeededWords(seed))

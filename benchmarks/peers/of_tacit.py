@@ -50,7 +50,7 @@ def peers(truth: Prior, epsilon: float) -> Iterator[Peer]:
 
 def plan_of(found: Design) -> Plan:
     """A plan of one group."""
-    return Plan(
+    return Plan.of_groups(
         Histogram(),
         (
             Group(

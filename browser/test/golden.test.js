@@ -32,13 +32,14 @@ for (const name of goldenPlans()) {
     assert.equal(plan.hash, known.plan.hash);
     assert.deepEqual(plan.hashes, known.hashes ?? [plan.hash]);
     assert.deepEqual([plan.wave, plan.series], [known.plan.wave ?? 1, known.plan.series ?? null]);
-    assert.equal(plan.question, known.plan.question);
-    assert.deepEqual(plan.values, known.plan.domain.values);
+    const [{ name: asked, text, answers }] = known.plan.questions;
+    assert.equal(plan.heading, text?.[""] ?? null);
+    assert.deepEqual(plan.questions[0].answers, answers);
     for (const [group, sentence] of known.promises) assert.equal(plan.promise(group), sentence);
     const told = known.sets ?? known.promises.map(([group]) => [group, null]);
     for (const [group, sentence] of told) assert.equal(plan.setSentence(group), sentence);
     for (const [place, group] of plan.groups.entries()) {
-      const { prior_set: set = null, ldp_cap: cap = null } = known.plan.groups[place];
+      const { prior_set: set = null, ldp_cap: cap = null } = known.plan.blocks[0].groups[place];
       assert.equal(group.priorSet, set && set.kind);
       assert.equal(group.ldpCap, cap && Number(cap.split("/")[0]) / Number(cap.split("/")[1] ?? 1));
     }
@@ -46,10 +47,13 @@ for (const name of goldenPlans()) {
       const said = plan.beliefs(group).map(({ value, prior, low, high }) => [value, prior, high, low]);
       assert.deepEqual(said, rows);
     }
-    for (const [group, values] of known.outside) assert.deepEqual(plan.outside(group), values);
-    for (const [group, values] of known.exposed) assert.deepEqual(plan.exposed(group), values);
+    for (const [place, [group, values]] of known.outside.entries()) {
+      const found = answers.slice(0, 400).map((value) => [value, ...plan.outside(group, { [asked]: value })]).filter(([, each]) => each);
+      assert.deepEqual(found.map(([value]) => value), values);
+      assert.deepEqual(found.filter(([, { exposed }]) => exposed).map(([value]) => value), known.exposed[place][1]);
+    }
     for (const [group, value, report, meaning, chance] of known.chances) {
-      assert.equal(plan.meaning(group, report), meaning);
+      assert.equal(plan.guess(group, report), meaning);
       assert.equal(plan.chance(group, value, report), chance);
     }
   });
@@ -59,7 +63,7 @@ for (const name of goldenPlans()) {
     assert.ok(known.reports.length >= 10);
     for (const [group, value, pairs, report] of known.reports) {
       const words = replay(pairs);
-      assert.equal(plan.randomize(group, value, words), report);
+      assert.deepEqual(plan.randomize(group, { [known.plan.questions[0].name]: value }, words), { report });
       words.done();
       assert.ok(plan.canSend(group, report));
     }
@@ -150,7 +154,7 @@ test("a mechanism is asked about the prior that it was made for", () => {
 test("all short words give the stated counts of many values and of tiers", async () => {
   for (const { plan, counts } of [...golden("small_many_values"), ...golden("small_tiers")]) {
     await openPlan(plan);
-    const [group] = plan.groups;
+    const [group] = plan.blocks[0].groups;
     const small = readMechanism(group.mechanism, readPrior(group.prior), "mechanism", () => {});
     const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
     const mask = BigInt(words.length - 1);
@@ -173,7 +177,7 @@ for (const [name, Kind] of [["small_block_designs", BlockDesign]]) {
   test(`every pair of short words gives the stated counts: ${name}`, async () => {
     for (const { plan, pairs } of golden(name)) {
       await openPlan(plan);
-      const [group] = plan.groups;
+      const [group] = plan.blocks[0].groups;
       const small = Kind.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
       const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
       for (const [x, row] of pairs.entries()) {
@@ -201,7 +205,7 @@ test("every word of a small table gives the stated counts", async () => {
   ]) {
     const known = golden(name);
     const plan = await openPlan(known.plan);
-    const { mechanism } = known.plan.groups.find((each) => each.group === group);
+    const { mechanism } = known.plan.blocks[0].groups.find((each) => each.group === group);
     const bits = Math.log2(Number(mechanism.denominator));
     for (const [x, row] of mechanism.rows.entries()) {
       const counts = row.map(() => 0);
@@ -210,8 +214,9 @@ test("every word of a small table gives the stated counts", async () => {
           (length) => word << BigInt(length - bits),
           (length) => ((word + 1n) << BigInt(length - bits)) - 1n,
         ];
-        const report = plan.randomize(group, plan.values[x], { integer: first });
-        assert.equal(plan.randomize(group, plan.values[x], { integer: last }), report);
+        const answers = { value: plan.questions[0].answers[x] };
+        const { report } = plan.randomize(group, answers, { integer: first });
+        assert.deepEqual(plan.randomize(group, answers, { integer: last }), { report });
         counts[report] += 1;
       }
       assert.deepEqual(counts.map(String), row);

@@ -3,7 +3,9 @@
 import { readFileSync, readdirSync } from "node:fs";
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { Block } from "../block.js";
 import { canonicalJson } from "../hash.js";
+import { readQuestion } from "../question.js";
 
 const GOLDEN = new URL("../../tests/golden/client/", import.meta.url);
 
@@ -41,6 +43,27 @@ export function memory() {
     setItem: (key, text) => void data.set(key, String(text)),
     removeItem: (key) => void data.delete(key),
   };
+}
+
+/** A plan with other groups, of a plan of one block. */
+export const withGroups = (plan, groups) => ({ ...plan, blocks: [{ ...plan.blocks[0], groups }] });
+
+/** The block of a plan of one question, as the client reads it. */
+export function blockOf({ questions, blocks: [block] }) {
+  const [question] = questions.map((each) => readQuestion(each, "question"));
+  const groups = block.groups.map(({ certificate, levels, ...group }) => group);
+  return new Block({ ...block, groups }, "block", new Map([[question.name, question]]), () => {});
+}
+
+/** A plan of one question in other words, if any. */
+export function worded({ questions: [{ text: _, ...question }], ...plan }, words) {
+  return { ...plan, questions: [{ ...question, ...(words && { text: { "": words } }) }] };
+}
+
+/** The plan with its hash computed again; what is derived is not part of it. */
+export function rehashed({ hash, ...plan }) {
+  const groups = plan.blocks[0].groups.map(({ certificate, levels, ...group }) => group);
+  return { ...plan, hash: hashOf(withGroups(plan, groups)) };
 }
 
 /** The hash of what a plan or a ledger holds. */

@@ -19,7 +19,7 @@ for (const known of [clinic, oneBlock]) {
       assert.deepEqual(said, rows);
     }
     for (const [group, block, report, rows] of known.meanings) {
-      const said = plan.meaning(group, block, report).flatMap(({ question, answers }) =>
+      const said = plan.meaning(group, report, block).flatMap(({ question, answers }) =>
         answers.map(({ value, before, after }) => [question, value, before, after]),
       );
       assert.deepEqual(said, rows);
@@ -73,7 +73,7 @@ test("every word draws a block by its chance, and the promise is kept for every 
     drawn[plan.randomize("old", answers, words).block - 1] += 16;
   }
   assert.deepEqual(drawn, clinic.plan.blocks.map(({ chance }) => chance));
-  const [{ prior, mechanism }] = clinic.plan.blocks[2].plan.groups;
+  const [{ prior, mechanism }] = clinic.plan.blocks[2].groups;
   const joint = mechanism.rows.map((row, x) => row.map((cell) => BigInt(cell) * BigInt(prior[x])));
   const total = prior.reduce((all, weight) => all + BigInt(weight), 0n);
   for (const y of joint[0].keys())
@@ -111,7 +111,7 @@ test("what is missing or unknown is refused without being told, and draws nothin
   assert.throws(() => plan.randomize("ancient", whole, none), RangeError);
   assert.throws(() => plan.isAsked("height", whole), RangeError);
   for (const block of [0, 4, 1.5, "1", null, undefined]) assert.equal(plan.canSend("old", 0, block), false);
-  assert.throws(() => plan.meaning("old", 4, 0), RangeError);
+  assert.throws(() => plan.meaning("old", 0, 4), RangeError);
 });
 
 test("a record is drawn once, remembered with its block, and sent with nothing else", async () => {

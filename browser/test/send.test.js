@@ -17,7 +17,7 @@ const credentialKey = { n, e };
 /** A browser with a report, and a collector that answers from a list; `calls` is what it was asked. */
 async function browser(...answers) {
   const [storage, calls, waits] = [memory(), [], []];
-  await respond(plan, { group: "18–29", value: "yes" }, { storage });
+  await respond(plan, { group: "18–29", answers: { value: "yes" } }, { storage });
   const fetch = async (url, options) => {
     calls.push({ url, options, body: JSON.parse(options.body) });
     const answer = answers.length > 1 ? answers.shift() : answers[0];

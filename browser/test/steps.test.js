@@ -21,7 +21,7 @@ function reads(made, inside, words) {
 
 for (const name of ["plan_many_values", "plan_giants"]) {
   test(`${name}: as many pieces are read for every answer and every word`, () => {
-    for (const group of golden(name).plan.groups) {
+    for (const group of golden(name).plan.blocks[0].groups) {
       const made = ManyValues.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
       const values = made.places.map((_, inside) => inside);
       const [heavy, light] = [0, values.length - 1].map((place) => values.sort((a, b) => made.places[a] - made.places[b])[place]);

@@ -16,7 +16,7 @@ import numpy as np
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
 from tacit.mechanism.kept import LARGEST_WEIGHT, SUMS, Counts, Coverage, Kept, read_kept, whole
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 
 __all__ = ["LARGEST_WEIGHT", "SUMS", "Counts", "Coverage", "Kept", "Sources", "Tally", "merge_all"]
 
@@ -119,7 +119,7 @@ class Tally:
     sources: Sources = field(default=Sources(), compare=False)
 
     @classmethod
-    def of(cls, plan: AnyPlan, reports: Any, groups: Any = None) -> Tally:
+    def of(cls, plan: Plan, reports: Any, groups: Any = None) -> Tally:
         """Count an array of reports, with the names of their groups where the plan names groups.
 
         In a plan of several questions every block of a group has a name of its own (`tacit.plan.block_name`).
@@ -207,12 +207,12 @@ class Tally:
         (refused,) = whole([data["refused"]], "refused")
         return cls(data["plan"], groups, refused, Sources.from_dict(data.get("sources")))
 
-    def under(self, plan: AnyPlan) -> Tally:
+    def under(self, plan: Plan) -> Tally:
         """The same counts as a tally of `plan`, whose earlier wordings may be what they were counted under."""
         self.check(plan)
         return replace(self, plan=plan.hash)
 
-    def check(self, plan: AnyPlan) -> None:
+    def check(self, plan: Plan) -> None:
         """Raise `ValueError` unless reports of this plan, in any of its wordings, can add up to it."""
         if self.plan not in plan.hashes:
             raise ValueError(f"This is a tally of another plan: {self.plan[:12]}…, not {plan.hash[:12]}….")

@@ -42,7 +42,7 @@ def at_most_exp(ratio: Fraction, epsilon: Fraction) -> bool:
 
 def complaints(plan: dict[str, Any], rng: np.random.Generator) -> Iterator[str]:
     """What is wrong with a plan of tables, in words; nothing if all is right."""
-    for group in plan["groups"]:
+    for group in plan["blocks"][0]["groups"]:
         rows = [[Fraction(cell) for cell in row] for row in group["mechanism"]["rows"]]
         prior = [Fraction(weight) for weight in group["prior"]]
         prior = [weight / sum(prior) for weight in prior]
@@ -128,11 +128,11 @@ def _false_claims(
 
 
 def _task(plan: dict[str, Any]) -> np.ndarray:
-    values, kind = plan["domain"]["values"], plan["task"]["kind"]
+    values, kind = plan["questions"][0]["answers"], plan["blocks"][0]["task"]["kind"]
     if kind == "histogram":
         return np.eye(len(values))
     if kind == "survey":
-        return np.array([[float(x in plan["task"]["values"])] for x in range(len(values))])
+        return np.array([[float(x in plan["blocks"][0]["task"]["values"])] for x in range(len(values))])
     return np.array([[float(value)] for value in values])
 
 

@@ -27,7 +27,7 @@ ASKED = {"weights": [5, 3, 2], "task": "histogram", "epsilon": "1", "aim": "mmse
 
 def forged(change, **asked) -> list[str]:
     plan = copy.deepcopy(plan_for(ASKED | asked))
-    change(plan["groups"][0])
+    change(plan["blocks"][0]["groups"][0])
     return list(complaints(plan, np.random.default_rng(0)))
 
 

@@ -77,8 +77,9 @@ def written(weights: list[int], epsilon: str, radius: str | None = None, **rule:
         group["prior_set"], levels["lip_set"] = {"kind": "ball", "radius": radius}, 99.0
     names = [f"v{x}" for x in range(len(weights))]
     plan: dict[str, Any] = {
-        "tacit_plan": 1, "question": None, "task": {"kind": "histogram"}, "domain": {"numeric": False, "values": names},
-        "groups": [group],
+        "tacit_plan": 1, "title": None, "notes": [],
+        "questions": [{"name": "value", "kind": "one-of", "task": None, "numeric": False, "answers": names}],
+        "blocks": [{"questions": ["value"], "chance": 2**16, "task": {"kind": "histogram"}, "groups": [group]}],
     }  # fmt: skip
     text = json.dumps(plan, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     plan["hash"] = hashlib.sha256(text.encode()).hexdigest()
@@ -101,7 +102,7 @@ def reached(book: ManyValuesByTheBook, radius: Fraction) -> Fraction:
 def test_reports_are_those_that_the_page_says(name: str, epsilon: Fraction) -> None:
     prior = Prior(range(len(NASTY[name])), NASTY[name])
     plan = make_plan(prior, Histogram(), epsilon=epsilon, search=Search(method="many-values"))
-    book, wrong = (kind(plan.to_dict()["groups"][0]) for kind in (ManyValuesByTheBook, OwnCells))
+    book, wrong = (kind(plan.to_dict()["blocks"][0]["groups"][0]) for kind in (ManyValuesByTheBook, OwnCells))
     randomizer, rng, differs = Randomizer(plan), random.Random(1), 0
     # Where the prior has zeros, a word for a stand-in comes first; an answer of the support does not use it.
     unused = [rng.getrandbits(64)] if 0 in prior.weights else []
@@ -122,7 +123,7 @@ def test_no_plan_is_read_that_promises_less_than_it_reaches(seed: int) -> None:
     arc, radius = rng.randint(1, 12), rng.choice([None, "1/100", "1/10"])
     rule = {"arc": arc, "step": 2**10 * 3 // 4 // arc, "light": rng.randint(0, arc)}
     rule["margin"] = rng.choice([0, 2**48, 2**51, 2**52, 2**53 - 1])  # Any of them has to be safe.
-    book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["groups"][0])
+    book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["blocks"][0]["groups"][0])
     level = reached(book, Fraction(radius or 0))
     below = Fraction(math.log(level)).limit_denominator(10**6) - Fraction(1, 10**5)
     assert not at_most_exp(level, below)
@@ -138,7 +139,7 @@ def test_giants_are_not_read_either_where_they_reach_more_than_promised(arc: int
         [6, 5, 2, 1, 1, 1],
         {"giants": 2, "covered": 5, "arc": arc, "step": 2**10 * 3 // 4 // arc, "light": 2},
     )
-    book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["groups"][0])
+    book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["blocks"][0]["groups"][0])
     level = reached(book, Fraction(radius or 0))
     below = Fraction(math.log(level)).limit_denominator(10**6) - Fraction(1, 10**5)
     assert Plan.from_dict(written(weights, "50", radius, **rule)).hash
@@ -151,5 +152,5 @@ def test_lines_keep_the_promise_and_own_cells_would_break_it() -> None:
     epsilon = Fraction("1.412")
     plan = written(weights, str(epsilon), **rule)
     assert Plan.from_dict(plan).hash == plan["hash"]
-    assert at_most_exp(reached(ManyValuesByTheBook(plan["groups"][0]), Fraction(0)), epsilon)
-    assert not at_most_exp(reached(OwnCells(plan["groups"][0]), Fraction(0)), epsilon)
+    assert at_most_exp(reached(ManyValuesByTheBook(plan["blocks"][0]["groups"][0]), Fraction(0)), epsilon)
+    assert not at_most_exp(reached(OwnCells(plan["blocks"][0]["groups"][0]), Fraction(0)), epsilon)

@@ -23,7 +23,7 @@ from tacit.files import InputError, Ledger
 from tacit.files.ledger import Occasion, added_up
 from tacit.mechanism import KINDS, ManyValues
 from tacit.mechanism.auditing import percent
-from tacit.plan import Plan, PlanError, Questionnaire, Recoding, base_name, contract_hash, followed_name
+from tacit.plan import Plan, PlanError, Recoding, base_name, contract_hash, followed_name
 from tacit.prior import read_set
 from tacit.randomize import Randomizer, RecordRandomizer
 
@@ -162,7 +162,7 @@ def test_python_refuses_what_the_browser_refuses(case):
 
 @pytest.mark.parametrize("known", golden("questionnaires"), ids=lambda known: str(known["plan"]["title"]))
 def test_python_says_what_the_golden_questionnaires_say(known):
-    plan = Questionnaire.from_dict(known["plan"])
+    plan = Plan.from_dict(known["plan"])
     randomizer = RecordRandomizer(plan)
     for group, answers, drawn, block, report in known["records"]:
         held = [
@@ -180,7 +180,7 @@ def test_python_says_what_the_golden_questionnaires_say(known):
 
 def test_python_computes_the_earlier_hashes_of_the_golden_questionnaires():
     for known in golden("reworded_questionnaires"):
-        plan = Questionnaire.from_dict(known["plan"])
+        plan = Plan.from_dict(known["plan"])
         assert list(plan.hashes) == known["hashes"]
         assert (plan.wave, len(plan.earlier)) == (2, 2)
 
@@ -188,7 +188,7 @@ def test_python_computes_the_earlier_hashes_of_the_golden_questionnaires():
 @pytest.mark.parametrize("case", golden("refused_questionnaires"), ids=lambda case: case["why"])
 def test_python_refuses_the_questionnaires_that_the_browser_refuses(case):
     with pytest.raises(PlanError):
-        Questionnaire.from_dict(case["plan"])
+        Plan.from_dict(case["plan"])
 
 
 def test_golden_numbers_are_pythons():

@@ -282,7 +282,7 @@ def test_unseen_values_are_said_and_answers_may_be_numbers():
     ran = run(["plan", "p.csv", "--task", "sum", "--epsilon", 1, "-o", "p.json"])
     assert "30 was never seen" in ran.stderr
     tacit("plan", "p.csv", "--task", "sum", "--epsilon", 1, "--between", "0,50", "-o", "p.json", "--overwrite")
-    assert json.loads(Path("p.json").read_text())["domain"]["between"] is True
+    assert json.loads(Path("p.json").read_text())["questions"][0]["kind"] == "number"
     Path("a.csv").write_text("value\n12.5\n50\n")
     tacit("perturb", "p.json", "a.csv", "-o", "r.csv")
     Path("p.csv").write_text("value,count\n0,5\n10,3\n")
@@ -320,7 +320,7 @@ def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
     from tacit.plan import contract_hash
 
     data = json.loads(plan.read_text())
-    data["groups"][0]["epsilon"] = "1/2"
+    data["blocks"][0]["groups"][0]["epsilon"] = "1/2"
     Path("altered.json").write_text(json.dumps(data))
     assert "altered" in json.loads(tacit("audit", "altered.json", "--json", code=1))["reason"]
     data["hash"] = contract_hash(data)

@@ -43,7 +43,7 @@ def test_a_plan_file_holds_it_and_is_audited(plan: Plan, tmp_path: Path) -> None
     group = plan.groups[0]
     more = replace(group.mechanism, truth=int(group.mechanism.truth * 1.01))  # type: ignore[attr-defined]
     with pytest.raises(PlanError, match="not kept"):
-        Plan(Histogram(), (replace(group, mechanism=more, certificate=None),))
+        Plan.of_groups(Histogram(), (replace(group, mechanism=more, certificate=None),))
 
 
 def test_files_are_perturbed_tallied_and_estimated(plan: Plan, tmp_path: Path) -> None:
@@ -113,7 +113,8 @@ def test_a_browser_draws_the_same_reports_from_the_same_words(plan: Plan, tmp_pa
         const plan = await openPlan(data);
         const reports = words.map((pair, k) => {
           const left = pair.map(BigInt);
-          return plan.randomize(null, plan.values[k % 4], { integer: () => left.shift() });
+          const value = plan.questions[0].answers[k % 4];
+          return plan.randomize(null, { value }, { integer: () => left.shift() }).report;
         });
         console.log(JSON.stringify({ hash: plan.hash, promise: plan.promise(null), reports }));
         """

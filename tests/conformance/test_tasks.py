@@ -298,7 +298,7 @@ def test_rows_in_other_units_do_not_touch_an_interval(scope):
     """Seconds beside a count once made the interval of the count as wide as that of the seconds."""
     seconds = Matrix([[1, 0], [0, 86_400], [0, 864_000]], names=["count", "seconds"])
     plan = make_plan(PRIOR, seconds, 2)
-    alone = Plan(Matrix([[1], [0], [0]], names=["count"]), plan.groups)
+    alone = Plan.of_groups(Matrix([[1], [0], [0]], names=["count"]), plan.groups)
     (sent,) = tally_of(plan, [[300, 400, 300]], np.random.default_rng(4)).groups.values()
     both, one = (estimate(each, Tally(each.hash, {None: sent}), "unbiased", scope=scope) for each in (plan, alone))
     for end in ("low", "high"):

@@ -177,6 +177,6 @@ def test_an_adopted_plan_is_a_plan(tmp_path):
     assert again.groups[0].without_prior
     np.testing.assert_allclose(again.groups[0].mechanism.matrix[0], [0.04, 0.32, 0.64])
     data = plan.to_dict()
-    data["groups"][0]["epsilon"] = "1"
+    data["blocks"][0]["groups"][0]["epsilon"] = "1"
     with pytest.raises(ValueError, match="altered"):
         Plan.from_dict(data)

@@ -34,7 +34,7 @@ def planned(name: str) -> str:
 def altered(name: str, **fields: Any) -> None:
     """Audit the plan with other fields in its certificate."""
     data = json.loads(planned(name))
-    stated = data["groups"][0]["certificate"]
+    stated = data["blocks"][0]["groups"][0]["certificate"]
     stated |= {field: change(stated) for field, change in fields.items()}
     verify_plan(Plan.from_dict(data))
 
@@ -64,9 +64,9 @@ def test_groups_that_differ_in_their_promise_are_verified_each():
     """The named wrong way: groups of the same prior, budget and certificate are verified once."""
     groups = {"one": PEOPLE, "two": PEOPLE}
     ldp = json.loads(json.dumps(make_plan(groups, Histogram(), 1, notion="ldp").to_dict()))
-    ldp["groups"][1]["notion"] = "lip"
+    ldp["blocks"][0]["groups"][1]["notion"] = "lip"
     ball = json.loads(json.dumps(make_plan(groups, Histogram(), 1, uncertainty=Uncertainty(error="0.1")).to_dict()))
-    del ball["groups"][1]["prior_set"], ball["groups"][1]["levels"]["lip_set"]
+    del ball["blocks"][0]["groups"][1]["prior_set"], ball["blocks"][0]["groups"][1]["levels"]["lip_set"]
     for data in (ldp, ball):
         with pytest.raises(PlanError, match="no channel is better"):
             verify_plan(rehashed(data))
@@ -75,7 +75,7 @@ def test_groups_that_differ_in_their_promise_are_verified_each():
 def test_a_plan_that_promises_ldp_is_not_compared_with_it():
     data = json.loads(json.dumps(make_plan(PEOPLE, Histogram(), 1, notion="ldp").to_dict()))
     verify_plan(Plan.from_dict(data))
-    stated = data["groups"][0]["certificate"]
+    stated = data["blocks"][0]["groups"][0]["certificate"]
     stated["ldp_aimed"] = stated["unbiased_variance"] * 1.04
     with pytest.raises(PlanError, match="compares with LDP"):
         verify_plan(Plan.from_dict(data))

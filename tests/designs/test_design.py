@@ -329,7 +329,7 @@ def large_plan() -> Plan:
     prior = large_prior()
     found = design(prior, Histogram(), 2)
     assert found.mechanism.kind == "many-values"
-    return Plan(
+    return Plan.of_groups(
         Histogram(),
         (Group(name=None, epsilon=Fraction(2), mechanism=found.mechanism, certificate=found.certificate),),
     )

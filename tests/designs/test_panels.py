@@ -551,8 +551,8 @@ def test_stored_reports_are_the_same_in_every_wave_and_follow_the_law_of_the_fir
     always = replace(layers, resend=4096)
     people, memory, held = [f"p{k}" for k in range(n)], b"k" * 32, np.arange(n) % 3
     # With the stored report sent in every wave, what is sent is what is stored.
-    plain = replace(
-        plan, groups=(replace(plan.groups[0], layers=always, mechanism=always.product, epsilon=Fraction(2)),)
+    plain = plan.changed(
+        groups=(replace(plan.groups[0], layers=always, mechanism=always.product, epsilon=Fraction(2)),)
     )
     sent = [
         Randomizer(each).reports(0, held, persons=people, memory=memory)
@@ -600,15 +600,15 @@ def test_altered_layers_are_refused():
     plan = with_layers(make_plan(SKEWED, Histogram(), "0.5"), "1.5")
     (group,), layers = plan.groups, plan.groups[0].layers
     with pytest.raises(PlanError, match="product of its two layers"):
-        replace(plan, groups=(replace(group, layers=replace(layers, resend=layers.resend + 1)),))
+        plan.changed(groups=(replace(group, layers=replace(layers, resend=layers.resend + 1)),))
     with pytest.raises(PlanError, match="lifelong LIP level 1"):
-        replace(plan, groups=(replace(group, layers=replace(layers, lifelong=Fraction(1))),))
+        plan.changed(groups=(replace(group, layers=replace(layers, lifelong=Fraction(1))),))
     assert replace(plan, limit=Fraction(3, 2)).limit == Fraction(3, 2)
     with pytest.raises(PlanError, match=r"must be from 1\.5, the level of its first report"):
         replace(plan, limit=Fraction(1))
     more = replace(layers, resend=4096)
     with pytest.raises(PlanError, match=r"states LIP ε = 0\.5 but reaches"):
-        replace(plan, groups=(replace(group, layers=more, mechanism=more.product),))
+        plan.changed(groups=(replace(group, layers=more, mechanism=more.product),))
     for wrong in ({"resend": 0}, {"noise": (1, 2, 3)}, {"noise": ()}, {"resend": 4097}):
         with pytest.raises(ValueError, match=r"must|needs"):
             replace(layers, **wrong)

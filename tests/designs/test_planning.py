@@ -202,11 +202,11 @@ def test_errors_that_take_long_are_checked_by_audits_only():
     assert group.certificate is not None
     for name in ("unbiased_variance", "mse"):
         wrong = replace(group.certificate, **{name: getattr(group.certificate, name) * 1.01})
-        read = Plan.from_dict(replace(plan, groups=(replace(group, certificate=wrong),)).to_dict())
+        read = Plan.from_dict(plan.changed(groups=(replace(group, certificate=wrong),)).to_dict())
         assert not verify_group(read.groups[0], plan.task).error_as_stated
     lying = replace(group.certificate, prior_variance=0.5)
     with pytest.raises(PlanError, match="prior_variance"):
-        Plan.from_dict(replace(plan, groups=(replace(group, certificate=lying),)).to_dict())
+        Plan.from_dict(plan.changed(groups=(replace(group, certificate=lying),)).to_dict())
 
 
 def test_the_documentation_states_the_limits():

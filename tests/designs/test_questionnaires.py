@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tacit import Prior, audit
 from tacit.designs import JointPrior, Uncertainty, make_questionnaire, optimal_binary, read_joint, verify_plan
 from tacit.designs.questionnaires import MOST_CELLS, _chances
-from tacit.plan import CHANCES, PlanError, load_plan
+from tacit.plan import CHANCES, Plan, PlanError
 
 
 def written(path, rows, header):
@@ -50,15 +50,15 @@ def test_eight_cells_are_proved_with_a_table_too(tmp_path):
     joint = read_joint(written(tmp_path / "joint.csv", rows, ["a", "b", "c", "count"]))
     made = make_questionnaire(joint, 1, crosses=[("a", "b")])
     ((block,),) = (made.plan.blocks,)
-    certificate = block.plan.groups[0].certificate
+    certificate = block.groups[0].certificate
     assert certificate.gap < 1e-3
     # One block is the whole record: its bound is that of the record.
     assert made.lower_bound / made.error > 0.999
-    verify_plan(block.plan)
+    verify_plan(Plan.of_block(block))
     claimed = replace(certificate, lower_bound=certificate.unbiased_variance, duals=certificate.duals[:8])
-    group = replace(block.plan.groups[0], certificate=claimed)
+    group = replace(block.groups[0], certificate=claimed)
     with pytest.raises(PlanError, match="what is proved"):
-        verify_plan(replace(block.plan, groups=(group,)))
+        verify_plan(Plan.of_block(block).changed(groups=(group,)))
 
 
 def test_counts_of_related_answers_are_kept_and_of_independent_ones_smoothed(tmp_path):
@@ -136,10 +136,10 @@ def test_blocks_partition_the_questions_and_keep_crosses_together(tmp_path):
     names = [[question.name for question in block.questions] for block in planned.plan.blocks]
     assert sorted(name for each in names for name in each) == ["q0", "q1", "q2", "q3"]
     assert any({"q0", "q3"} <= set(each) for each in names)
-    assert all(len(block.plan.values) <= 12 for block in planned.plan.blocks)
+    assert all(len(block.values) <= 12 for block in planned.plan.blocks)
     assert sum(block.chance for block in planned.plan.blocks) == CHANCES
     for block in planned.plan.blocks:
-        verify_plan(block.plan)
+        verify_plan(Plan.of_block(block))
     equal = make_questionnaire(joint, 1, crosses=[("q0", "q3")], most_cells=12)
     assert planned.costs[2].total < equal.costs[2].total
     wide = margins(tmp_path / "m.csv", [[0.2] * 5] * 4)
@@ -165,7 +165,7 @@ def test_groups_have_priors_of_their_own_and_share_chances(tmp_path):
     joint = read_joint(related(tmp_path / "joint.csv", group=("north", "south")))
     plan = make_questionnaire(joint, 1, uncertainty=Uncertainty(error="0.03")).plan
     assert plan.group_names == ["north", "south"]
-    assert all(group.prior_set is not None for block in plan.blocks for group in block.plan.groups)
+    assert all(group.prior_set is not None for block in plan.blocks for group in block.groups)
 
 
 def test_a_public_question_is_in_no_block_and_a_mean_has_one_variance(tmp_path):
@@ -213,13 +213,13 @@ def test_three_reports_at_full_budget_break_the_promise_for_related_answers():
 def test_a_channel_for_independent_answers_breaks_the_promise_where_they_are_related(tmp_path):
     plan = make_questionnaire(margins(tmp_path / "m.csv", [[0.7, 0.3], [0.62, 0.38], [0.5, 0.5]]), 1).plan
     (true,) = read_joint(related(tmp_path / "joint.csv")).block(["a", "b", "c"])
-    mechanism = plan.blocks[0].plan.groups[0].mechanism
+    mechanism = plan.blocks[0].groups[0].mechanism
     assert audit(mechanism).lip.epsilon <= 1
     believed = Prior(mechanism.prior.values, true.prior.weights)
     assert audit(mechanism.under(believed)).lip.epsilon > 1.05
     # The plan for the joint prior keeps it.
     kept = make_questionnaire(read_joint(related(tmp_path / "joint.csv")), 1).plan
-    assert all(group.levels["lip"] <= 1 for block in kept.blocks for group in block.plan.groups)
+    assert all(group.levels["lip"] <= 1 for block in kept.blocks for group in block.groups)
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_the_command_writes_a_plan_and_says_what_each_question_costs(tmp_path):
     assert [each["name"] for each in facts["questions"]] == ["a", "b", "c"]
     assert facts["questions"][0]["answers"][0]["unbiased_variance"] > 0
     assert all(block["lip"] <= 1 for block in facts["blocks"])
-    assert load_plan(plan).hash == facts["plan"]
+    assert Plan.load(plan).hash == facts["plan"]
     assert CliRunner().invoke(app, ["audit", str(plan)]).exit_code == 0
     said = CliRunner().invoke(app, [*arguments, "--overwrite"]).output
     assert "LDP" in said

@@ -245,7 +245,7 @@ def test_the_page_draws_from_the_browsers_own_randomness(crowd: Crowd, browser: 
     draw = """async ([plan, answer, times]) => {
       const { openPlan } = await import("/client/index.js");
       const opened = await openPlan(plan);
-      return Array.from({ length: times }, () => opened.randomize(null, answer));
+      return Array.from({ length: times }, () => opened.randomize(null, { value: answer }).report);
     }"""
     times = 20_000
     with profile(browser, crowd.service) as page:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from playwright.sync_api import Browser, expect
 
@@ -107,7 +106,8 @@ def test_a_number_becomes_an_answer_on_the_device(browser: Browser, service: Ser
     column = RecodedColumn(
         column="bmi", edges=(0, 20, 60), labels=("under 20", "20 and more"), missing=("99",), missing_as="no answer"
     )
-    plan = replace(make_plan(prior, "histogram", 1), question="What is your BMI?", recoding=Recoding((column,), ()))
+    made, recoding = make_plan(prior, "histogram", 1), Recoding((column,), ())
+    plan = Plan.of_groups(made.task, made.groups, "What is your BMI?", recoding=recoding)
     survey = service.open(plan)
     with profile(browser, service) as page:
         page.goto(f"/s/{survey}")

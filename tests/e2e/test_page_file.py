@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from typer.testing import CliRunner
 
 from tacit.cli.everything import app
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.server.site.texts import Texts, write_texts
 from tacit.server.storage.store import Store, survey_id
 
@@ -29,7 +29,7 @@ SURVEY = survey_id(PLAN)
 
 
 def written(
-    folder: Path, service: str, *more: str, name: str = "page.html", plan: AnyPlan = PLAN
+    folder: Path, service: str, *more: str, name: str = "page.html", plan: Plan = PLAN
 ) -> tuple[Path, dict[str, Any]]:
     """The file that the command writes, and what it says."""
     plan.save(folder / "plan.json")

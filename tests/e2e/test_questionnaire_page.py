@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tacit.plan import Question, Questionnaire, block_name
+from tacit.plan import Plan, Question, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 
 from support.browsing import DESKTOP, PHONE, Service, profile, send, shown_report, sign_in, violations
@@ -118,7 +118,7 @@ def test_one_question_in_three_languages_with_a_public_one(browser: Browser, ser
         name="region", answers=("Nord", "Süd"), public=True, text={"en": "Where?", "de": "Wo?"},
         labels={"en": ("North", "South")},
     )  # fmt: skip
-    plan = Questionnaire((region, smokes), (block_of((smokes,), [3, 7], 1),), "Health 2027")
+    plan = Plan((region, smokes), (block_of((smokes,), [3, 7], 1),), "Health 2027")
     assert (region.words, smokes.words) == ("Wo?", "Do you smoke?"), "in the language of the answers"
     survey = service.open(plan)
     french = {"consent": "D'accord.", "introduction": "Bonjour."}

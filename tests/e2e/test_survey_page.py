@@ -64,7 +64,7 @@ def test_an_unanswered_question_is_asked_again_and_nothing_is_drawn(browser: Bro
 def altered(plan: Plan) -> dict[str, Any]:
     """A plan in which everybody who is guilty says so: the table gives the answer away."""
     data = plan.to_dict()
-    mechanism = data["groups"][0]["mechanism"]
+    mechanism = data["blocks"][0]["groups"][0]["mechanism"]
     mechanism["rows"] = [[mechanism["denominator"], "0"], ["0", mechanism["denominator"]]]
     return data
 
@@ -144,7 +144,7 @@ def test_the_page_draws_the_line_at_the_very_integer_where_it_is(browser: Browse
 def moved(plan: Plan, units: int) -> dict[str, Any]:
     """The plan with some units of probability moved in the second row; what is derived from the table left out."""
     data = plan.to_dict()
-    (group,) = data["groups"]
+    (group,) = data["blocks"][0]["groups"]
     for derived in ("levels", "certificate"):
         del group[derived]
     first, second = (int(cell) for cell in group["mechanism"]["rows"][1])

@@ -164,7 +164,7 @@ def test_dozens_of_answers_are_searched_in_any_case(browser: Browser, service: S
         # With this randomness the report is a function of the answer: the page randomized the town that was meant.
         draw = """async ([plan, value]) => {
           const { openPlan } = await import("/client/index.js");
-          return (await openPlan(plan)).randomize(null, value);
+          return (await openPlan(plan)).randomize(null, { value }).report;
         }"""
         assert shown_report(page)["report"] == page.evaluate(draw, [plan.to_dict(), f"Town {place}"])
 

@@ -144,7 +144,7 @@ def test_a_server_that_offers_the_same_wave_under_another_plan_gets_no_second_re
     browser: Browser, service: Service
 ):
     first = yes_no_plan("Is the wave believed?")
-    honest, lie = again(first, 2), replace(again(first, 2), question="Is the wave really believed?")
+    honest, lie = again(first, 2), replace(again(first, 2).reworded("Is the wave really believed?"), earlier=())
     answered, offered = service.open(honest), service.open(lie)
     with profile(browser, service) as page:
         page.goto(f"/s/{answered}")

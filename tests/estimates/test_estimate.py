@@ -34,7 +34,7 @@ def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> 
     """Two groups with one prior; of a weighted sum they have different weights."""
     channel = mechanism(prior, EPSILON)
     scales = zip(weights, (2, 0), strict=True) if task.takes_weights else [(1, 0), (1, 0)]
-    return Plan(
+    return Plan.of_groups(
         task,
         tuple(
             Group(
@@ -112,7 +112,7 @@ def test_the_prior_based_interval_is_worthless_under_a_wrong_prior():
 def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth):
     """All answers and reports of three people: E[estimate − total] = 0 and E[variance] = Var[estimate − total]."""
     channel = repaired_response(PRIOR, EPSILON)
-    plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
+    plan = Plan.of_groups(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     bias, square, claimed = np.zeros(3), np.zeros(3), np.zeros(3)
     for reports in product(range(3), repeat=3):
         result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "unbiased", scope="participants")
@@ -131,7 +131,7 @@ def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth
 
 def test_mmse_mean_and_variance_by_enumeration():
     channel = repaired_response(PRIOR, EPSILON)
-    plan = Plan(Sum(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
+    plan = Plan.of_groups(Sum(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     square, claimed = 0.0, 0.0
     for reports in product(range(3), repeat=3):
         result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "mmse")
@@ -144,7 +144,7 @@ def test_mmse_mean_and_variance_by_enumeration():
 
 
 def test_respondents_own_weights_and_offsets_enter_by_the_formula():
-    plan = Plan(
+    plan = Plan.of_groups(
         WeightedSum(),
         (Group(name=None, epsilon=EPSILON, mechanism=repaired_response(PRIOR, EPSILON), weight=Fraction(2)),),
     )
@@ -177,8 +177,8 @@ def test_what_the_reports_do_not_determine_is_refused():
     collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
     channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
     tally = {None: Counts.of([0, 1, 1, 1, 0])}
-    histogram = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
-    survey = Plan(Survey("a"), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
+    histogram = Plan.of_groups(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
+    survey = Plan.of_groups(Survey("a"), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     for estimator in ("unbiased", "mle"):
         with pytest.raises(NotEstimableError, match="plan again with the aim 'unbiased'"):
             estimate(histogram, Tally(histogram.hash, tally), estimator)
@@ -187,7 +187,7 @@ def test_what_the_reports_do_not_determine_is_refused():
 
 
 def test_projection_keeps_the_intervals_and_gives_possible_counts():
-    plan = Plan(
+    plan = Plan.of_groups(
         Histogram(),
         (Group(name=None, epsilon=EPSILON, mechanism=k_ary_response(PRIOR, EPSILON), notion="ldp"),),
     )
@@ -269,7 +269,7 @@ def test_no_reports_no_crash():
 
 def test_values_outside_the_support_are_not_estimated_by_the_prior_free_estimator():
     prior = Prior.of({1: 0.4, 2: 0.6, 9: 0})
-    plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=repaired_response(prior, 1)),))
+    plan = Plan.of_groups(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=repaired_response(prior, 1)),))
     tally = Tally(plan.hash, {None: Counts.of([0, 1, 1])})
     assert estimate(plan, tally, "unbiased").to_dict()["estimates"][2]["estimate"] is None
     assert estimate(plan, tally, "mmse").rows[2].estimate == 0
@@ -414,7 +414,7 @@ def test_a_value_that_reports_do_not_tell_from_others_has_no_interval():
     prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
     collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
     channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
-    plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
+    plan = Plan.of_groups(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     result = estimate(plan, Tally(plan.hash, {None: Counts.of([0, 1, 1, 1, 0])}))
     assert result.estimator == "mmse"
     assert [math.isfinite(row.margin) for row in result.rows] == [True, False, False]

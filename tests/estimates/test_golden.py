@@ -33,7 +33,7 @@ from tacit.estimates import (
     regress_on_private,
 )
 from tacit.mechanism import BlockDesign
-from tacit.plan import CHANCES, Block, Group, Question, Questionnaire, joint_values
+from tacit.plan import Block, Group, Question, joint_values
 from tacit.tally import Counts
 
 from support.questions import margins_task
@@ -51,7 +51,7 @@ def plan_of(task: Any, names: tuple[str | None, ...] = (None,), **options: Any) 
     priors = [Prior.of({1: 2 + k, 2: 3, 4: 5 - k}) for k in range(len(names))]
     channels = [Channel.from_weights(prior, TABLE) for prior in priors]
     groups = zip(names, channels, strict=True)
-    return Plan(task, tuple(Group(name=n, epsilon=Fraction(2), mechanism=c, **options) for n, c in groups))
+    return Plan.of_groups(task, tuple(Group(name=n, epsilon=Fraction(2), mechanism=c, **options) for n, c in groups))
 
 
 def tally_of(plan: Plan, weights: bool = False, offsets: bool = False, times: int = 1) -> Tally:
@@ -94,13 +94,13 @@ def regression(model: str, rare: bool = False, **options: Any) -> Any:
     return fit.to_dict() | {"levels": levels}
 
 
-def asked_together(*asked: Question) -> tuple[Questionnaire, Tally]:
+def asked_together(*asked: Question) -> tuple[Plan, Tally]:
     """Two questions in one block, and some reports."""
     values = joint_values(asked)
     table = [[9 if x == y else 2 - (x + y) % 2 for y in range(len(values))] for x in range(len(values))]
     channel = Channel.from_weights(Prior(values, range(2, len(values) + 2)), [[*row, 30 - sum(row)] for row in table])
     group = Group(name=None, epsilon=Fraction(3), mechanism=channel)
-    plan = Questionnaire(asked, (Block(asked, CHANCES, Plan(margins_task(asked), (group,))),))
+    plan = Plan(asked, (Block(asked, margins_task(asked), (group,)),))
     reports = [y for y in range(len(table[0])) for _ in range(60 if y in (0, 3, 5) else 30)]
     return plan, Tally.of(plan, reports, [plan.groups[0].name] * len(reports))
 
@@ -108,7 +108,9 @@ def asked_together(*asked: Question) -> tuple[Questionnaire, Tally]:
 def private_regression(model: Any) -> Any:
     """The answer to one question on the answer to another: joint pseudo-values of a table of both."""
     plan, _ = asked_together(*YES_NO)
-    joint = pseudo_values(plan.block_of("q1", "q2").cross("q1", "q2"), [0, 1, 2, 3, 3, 0, 1, 2, 4, 1] * 28)
+    joint = pseudo_values(
+        plan.read_block(plan.blocks[0], plan.blocks[0].cross("q1", "q2")), [0, 1, 2, 3, 3, 0, 1, 2, 4, 1] * 28
+    )
     held, columns = joint[:, :2] + joint[:, 2:], np.array([[1.0, 0.0], [1.0, 1.0]])
     fit = regress_on_private(joint[:, :2], held, np.tile(columns, (280, 1, 1)), ["constant", "q2"], model=model)
     return fit.to_dict()
@@ -136,7 +138,9 @@ def block_designs(estimator: Any) -> Any:
     priors = [Prior.of(list(range(1, 8))), Prior.of(list(range(7, 0, -1)))]
     mechanisms = [BlockDesign(prior=priors[0], arc=4, **design), BlockDesign(prior=priors[1], **arc)]  # type: ignore[arg-type]
     groups = zip("ab", mechanisms, strict=True)
-    plan = Plan(Histogram(), tuple(Group(name=n, epsilon=Fraction(3), mechanism=m, notion="ldp") for n, m in groups))
+    plan = Plan.of_groups(
+        Histogram(), tuple(Group(name=n, epsilon=Fraction(3), mechanism=m, notion="ldp") for n, m in groups)
+    )
     kept = [each.keep(np.arange(500) * (k + 3) % each.n_reports) for k, each in enumerate(mechanisms)]
     return estimate(plan, Tally(plan.hash, dict(zip("ab", kept, strict=True))), estimator, by="group")
 

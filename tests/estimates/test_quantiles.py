@@ -6,7 +6,7 @@ import pytest
 from tacit import Histogram, Prior, Quantiles, Randomizer, Sum, Survey, Tally, make_plan
 from tacit.designs import design
 from tacit.estimates import NotEstimableError, quantile_differences, quantiles
-from tacit.plan import PlanError, Question, Questionnaire, block_name
+from tacit.plan import Plan, PlanError, Question, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 
 from support.questions import block_of
@@ -44,7 +44,7 @@ def test_intervals_cover_the_quantile_of_the_population(task):
 def test_medians_of_parts_and_of_a_question():
     few = Question(name="visits", answers=(0, 1, 2, 5, 10), task="quantiles")
     other = Question(name="ill", answers=("yes", "no"), kind="yes-no")
-    plan = Questionnaire((few, other), (block_of([few, other], [1] * 10, 5),))
+    plan = Plan((few, other), (block_of([few, other], [1] * 10, 5),))
     n = 3000
     blocks, reports = RecordRandomizer(plan).randomize(
         {"visits": ([0] * 2 + [2] * 5 + [10] * 3) * (n // 10), "ill": ["no"] * n}, words=SeededWords(5)

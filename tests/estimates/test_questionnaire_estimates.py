@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.estimates import crosstab, estimate_questions
-from tacit.plan import CHANCES, PlanError, Question, Questionnaire, block_name
+from tacit.plan import CHANCES, Plan, PlanError, Question, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 from tacit.tally import Counts, Tally
 
@@ -15,29 +15,29 @@ from support.questions import block_of, margins_task, yes_no_questionnaire
 DAYS = Question(name="days", answers=(0, 5, 30), kind="number", task="mean")
 
 
-def sent(plan: Questionnaire, answers: dict, seed: int) -> Tally:
+def sent(plan: Plan, answers: dict, seed: int) -> Tally:
     """The tally of simulated devices."""
     blocks, reports = RecordRandomizer(plan).randomize(answers, words=SeededWords(seed))
     return Tally.of(plan, reports, [block_name(None, number + 1) for number in blocks.tolist()])
 
 
-def two_blocks() -> Questionnaire:
+def two_blocks() -> Plan:
     yes_no = [Question(name=name, answers=("yes", "no"), kind="yes-no") for name in ("a", "b", "c")]
     first = block_of(yes_no[:2], [1, 1, 1, 1], 1, CHANCES // 2)
-    return Questionnaire((*yes_no, DAYS), (first, block_of([yes_no[2], DAYS], [1, 1, 1, 2, 2, 2], 1, CHANCES // 2)))
+    return Plan((*yes_no, DAYS), (first, block_of([yes_no[2], DAYS], [1, 1, 1, 2, 2, 2], 1, CHANCES // 2)))
 
 
 def test_every_margin_and_cell_is_unbiased_for_every_truth():
     """For each record x, the expected estimate over the reports of x is x: whatever the prior, here a related one."""
     plan = yes_no_questionnaire(3, epsilon=1, weights=[30, 5, 7, 3, 6, 9, 4, 36])
     (block,) = plan.blocks
-    mechanism = block.plan.groups[0].mechanism
+    mechanism = block.groups[0].mechanism
     q = np.array([[float(mechanism.likelihood(x, y)) for y in range(mechanism.n_possible_reports)] for x in range(8)])
-    for view in (block.margin("q2"), block.cross("q1", "q3")):
-        rows = mechanism.pseudo_values(view.task, np.arange(mechanism.n_possible_reports))
-        np.testing.assert_allclose(q @ rows, view.task.g(view.groups[0].prior), atol=1e-9)
-    wrong = mechanism.pseudo_values(block.margin("q1").task, np.arange(mechanism.n_possible_reports))
-    assert not np.allclose(q @ wrong, block.margin("q2").task.g(block.plan.groups[0].prior), atol=1e-2)
+    for task in (block.margin("q2"), block.cross("q1", "q3")):
+        rows = mechanism.pseudo_values(task, np.arange(mechanism.n_possible_reports))
+        np.testing.assert_allclose(q @ rows, task.g(block.groups[0].prior), atol=1e-9)
+    wrong = mechanism.pseudo_values(block.margin("q1"), np.arange(mechanism.n_possible_reports))
+    assert not np.allclose(q @ wrong, block.margin("q2").g(block.groups[0].prior), atol=1e-2)
 
 
 def test_totals_are_those_of_all_respondents():
@@ -94,8 +94,8 @@ def test_the_test_of_independence_holds_and_finds_what_is_related():
 def test_the_test_of_independence_holds_for_few_reports_of_rare_answers():
     """Found by an attack: with the covariance of the reports, more than a third of these tables were rejected."""
     four = tuple(Question(name=name, answers=("a", "b", "c", "d")) for name in ("x", "y"))
-    plan, rng = Questionnaire(four, (block_of(four, [1] * 16, 4),)), np.random.default_rng(3)
-    (group,) = plan.blocks[0].plan.groups
+    plan, rng = Plan(four, (block_of(four, [1] * 16, 4),)), np.random.default_rng(3)
+    (group,) = plan.blocks[0].groups
     margin = np.array([0.7, 0.18, 0.08, 0.04])
     chance = np.outer(margin, margin).ravel() @ group.mechanism.matrix / group.mechanism.matrix[0].sum()
     rejected = wrongly = 0
@@ -103,7 +103,7 @@ def test_the_test_of_independence_holds_for_few_reports_of_rare_answers():
         counts = rng.multinomial(200, chance)
         kept = Counts(np.flatnonzero(counts), counts[counts > 0])
         rejected += crosstab(plan, Tally(plan.hash, {plan.groups[0].name: kept}), "x", "y").p_value < 0.05
-        r = group.mechanism.pseudo_values(plan.blocks[0].cross("x", "y").task, np.arange(len(counts)))
+        r = group.mechanism.pseudo_values(plan.blocks[0].cross("x", "y"), np.arange(len(counts)))
         share, by_report = counts @ r / 200, r - counts @ r / 200
         wrongly += wald(share.reshape(4, 4), (by_report * counts[:, None]).T @ by_report / 200**2) > 16.92
     assert rejected <= 9
@@ -121,7 +121,7 @@ def wald(share, covariance):
 
 def test_a_correlation_of_two_numbers():
     numbers = [Question(name=name, answers=(0, 1, 2), kind="number", task="mean") for name in ("x", "y")]
-    plan = Questionnaire(tuple(numbers), (block_of(numbers, [1] * 9, 3),))
+    plan = Plan(tuple(numbers), (block_of(numbers, [1] * 9, 3),))
     rng = np.random.default_rng(11)
     x = rng.choice([0.0, 1.0, 2.0], 6000)
     y = np.where(rng.random(6000) < 0.6, x, rng.choice([0.0, 1.0, 2.0], 6000))

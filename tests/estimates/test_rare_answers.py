@@ -31,7 +31,7 @@ PEOPLE, SIZE, HOLDERS = 300, 200, range(11)
 def plan_of(epsilon: int) -> Plan:
     mechanism = subset_selection(Prior.uniform(SIZE), Fraction(epsilon))
     group = Group(name=None, epsilon=Fraction(epsilon), mechanism=mechanism, notion="ldp")
-    return Plan(Histogram(), (group,))
+    return Plan.of_groups(Histogram(), (group,))
 
 
 def chances(plan: Plan) -> tuple[BlockDesign, float, float]:

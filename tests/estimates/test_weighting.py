@@ -134,7 +134,7 @@ WEIGHTS = [1.0, 2.0, 3.0] * 10
 def table_plan(task=None) -> Plan:
     prior = Prior.of({"yes": 0.5, "no": 0.5})
     channel = Channel.from_weights(prior, [[3, 1], [1, 3]])
-    return Plan(task or Survey("yes"), (Group(name=None, epsilon=Fraction(2), mechanism=channel),))
+    return Plan.of_groups(task or Survey("yes"), (Group(name=None, epsilon=Fraction(2), mechanism=channel),))
 
 
 def cells_of_r(times: int):

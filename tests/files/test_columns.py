@@ -32,7 +32,7 @@ SECRET = "a-very-private-answer"
 def plan_of(yes: int, names: tuple[str | None, ...] = (None,)) -> Plan:
     prior = Prior.of({"yes": yes, "no": 100 - yes})
     groups = [Group(name=name, epsilon=Fraction(1), mechanism=optimal_binary(prior, 1)) for name in names]
-    return Plan(Survey("yes"), tuple(groups))
+    return Plan.of_groups(Survey("yes"), tuple(groups))
 
 
 OURS, OTHER = plan_of(10), plan_of(20)

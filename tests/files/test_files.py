@@ -51,11 +51,11 @@ def grouped_plan() -> Plan:
         Group(name="young", epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
         Group(name="old", epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
     )
-    return Plan(Survey("yes"), groups)
+    return Plan.of_groups(Survey("yes"), groups)
 
 
 def plain_plan(prior: Prior, task=None) -> Plan:
-    return Plan(
+    return Plan.of_groups(
         task or Survey(prior.values[0]),
         (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
     )
@@ -66,7 +66,7 @@ def mixed_plan() -> Plan:
     prior = Prior(range(8), [1] * 7 + [0])
     arc = ring(prior, 3, 2, Fraction(3, 2))
     table = repaired_response(prior, 1)
-    return Plan(
+    return Plan.of_groups(
         Sum(),
         (
             Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
@@ -723,7 +723,7 @@ def test_standard_input_and_output(tmp_path, tacit_on_path, given_format, wanted
     # A budget so small that words exceed 64 bits: nothing to compile in the child.
     prior = Prior.of({"yes": 1, "no": 9})
     epsilon = Fraction(1, 10**15)
-    plan = Plan(Survey("yes"), (Group(name=None, epsilon=epsilon, mechanism=optimal_binary(prior, epsilon)),))
+    plan = Plan.of_groups(Survey("yes"), (Group(name=None, epsilon=epsilon, mechanism=optimal_binary(prior, epsilon)),))
     plan.save(tmp_path / "plan.json")
     columns = answers(plan, 200)
     source = write(tmp_path / f"answers.{given_format}", columns)

@@ -62,7 +62,7 @@ def test_a_limit_refuses_and_can_be_lowered_only(plan, tmp_path):
 
 def test_the_limit_of_a_plan_is_about_its_series(plan, tmp_path):
     ledger = Ledger.open(tmp_path / "ledger.json")
-    ledger.add(replace(plan, question="Another?"), ["p1"])
+    ledger.add(replace(plan.reworded("Another?"), earlier=()), ["p1"])
     first = replace(plan, limit=Fraction(3))
     waves = [first, *(replace(first, wave=wave, series=first.hash) for wave in (2, 3))]
     for wave in waves[:2]:
@@ -76,7 +76,7 @@ def test_another_plan_that_says_it_is_the_same_wave_draws_no_second_report(plan,
     ledger = Ledger.open(tmp_path / "ledger.json")
     ledger.add(replace(plan, wave=2, series=plan.hash), ["p1"])
     with pytest.raises(InputError, match="1 person has a report of wave 2"):
-        ledger.add(replace(plan, wave=2, series=plan.hash, question="Again?"), ["p1"])
+        ledger.add(replace(plan.reworded("Again?"), wave=2, series=plan.hash, earlier=()), ["p1"])
 
 
 def test_the_file_names_nobody_and_no_answers(plan, tmp_path):

@@ -21,7 +21,7 @@ from tacit.designs import following_plan, next_plan, with_layers
 from tacit.estimates import trend
 from tacit.files import InputError, Ledger, followed, linked, perturb_file, perturb_table
 from tacit.files.ledger import Occasion, added_up, hash_of
-from tacit.plan import Block, Plan, PlanError, Question, Questionnaire
+from tacit.plan import Plan, PlanError, Question
 
 from support.places import ROOT
 
@@ -296,10 +296,10 @@ def test_blanks_and_accents_make_no_other_person(tmp_path):
 
 
 def test_a_questionnaire_has_no_memory_for_two_layers():
-    smokes = Question(name="smokes", answers=("yes", "no"), kind="yes-no")
+    region = Question(name="region", answers=("north", "south"), public=True)
     plan = with_layers(make_plan(Prior.of({"yes": 1, "no": 4}), "histogram", 1), 2)
-    with pytest.raises(PlanError, match="must not be in two layers"):
-        Questionnaire((smokes,), (Block((smokes,), 65536, plan),))
+    with pytest.raises(PlanError, match="one question only"):
+        Plan((region, *plan.questions), plan.blocks)
 
 
 def test_the_commands_of_the_how_to(folder):

@@ -22,7 +22,7 @@ from tacit.files import (
 )
 from tacit.files.columns import InputError
 from tacit.files.giveaway import GivesAwayError
-from tacit.plan import CHANCES, PlanError, Question, Questionnaire
+from tacit.plan import CHANCES, Plan, PlanError, Question
 from tacit.randomize import RecordRandomizer, SeededWords
 from tacit.tally import Tally
 
@@ -34,11 +34,11 @@ DAYS = Question(name="days", answers=(0, 5, 30), kind="number", task="mean")
 
 
 @pytest.fixture(scope="module")
-def plan() -> Questionnaire:
+def plan() -> Plan:
     """Two blocks of different chance, in two groups; no prior of a young smoker with asthma."""
     first = block_of([SMOKES, ASTHMA], {"young": [0, 2, 1, 7], "old": [2, 1, 1, 6]}, 1, CHANCES // 4)
     second = block_of([DAYS], {"young": [6, 3, 1], "old": [3, 3, 3]}, 1, 3 * CHANCES // 4)
-    return Questionnaire((SMOKES, ASTHMA, DAYS), (first, second))
+    return Plan((SMOKES, ASTHMA, DAYS), (first, second))
 
 
 def people(n: int) -> dict[str, list]:
@@ -217,7 +217,7 @@ def test_a_private_predictor_is_not_attenuated_by_the_noise():
 def test_last_years_shares_of_one_question(plan):
     block = plan.block_of("asthma")
     spread = block.with_margin("asthma", Prior.of({"yes": 1, "no": 3}))
-    view = block.margin("asthma")
+    view = plan.asking("asthma")
     assert (spread.probabilities @ view.task.g(spread)).tolist() == [0.25, 0.75]
 
 

@@ -20,7 +20,7 @@ from tacit.disk import TextTable
 from tacit.files import BadRowsError, InputError, add_perturb, perturb_file, perturb_table, tally_file
 from tacit.files.columns import Recoder
 from tacit.microdata import counts_from, joint_from
-from tacit.plan import PlanError, RecodedColumn, Recoding, load_plan
+from tacit.plan import PlanError, RecodedColumn, Recoding
 
 from support import places
 from support.raw import EXPECTED, RAW, SEXES, raw_table, read_as, recoded_plan
@@ -184,7 +184,7 @@ def test_several_questions_are_recoded_too(tmp_path):
     table.save(tmp_path / "joint.csv")
     plan = make_questionnaire(read_joint(tmp_path / "joint.csv"), 2).plan
     plan.save(tmp_path / "plan.json")
-    assert load_plan(tmp_path / "plan.json").recoding == table.recoding
+    assert Plan.load(tmp_path / "plan.json").recoding == table.recoding
     done = perturb_file(plan, data, tmp_path / "reports.csv")
     assert done.reports == table.n_counted
     assert done.skipped == {"no answer": table.left_out["no answer"]}
@@ -281,7 +281,7 @@ def test_wrong_files_are_named_for_what_they_are(tmp_path):
         (lambda: priors_from(tmp_path / "priors.csv", "value"), "begins with a comment, as prior files do"),
         (lambda: priors_from(tmp_path / "raw.sav", "value"), "a file of another program"),
         (lambda: read_priors(tmp_path / "plan.json"), "plan.json is a plan"),
-        (lambda: load_plan(tmp_path / "reports.csv"), "reports.csv is a table"),
+        (lambda: Plan.load(tmp_path / "reports.csv"), "reports.csv is a table"),
         (lambda: tally_file(plan, tmp_path / "plan.json"), "plan.json is a plan"),
         (lambda: read_priors(io.StringIO("q,age\n1,30\n2,40\n")), "a row for each person, tacit priors FILE --column"),
     ):

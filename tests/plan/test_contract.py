@@ -23,7 +23,7 @@ PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
 
 def survey_plan() -> Plan:
     young, old = PRIOR, Prior.of({"yes": 0.3, "no": 0.7})
-    return Plan(
+    return Plan.of_groups(
         Survey("yes"),
         (
             Group(name="young", epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
@@ -35,7 +35,7 @@ def survey_plan() -> Plan:
 
 @pytest.mark.parametrize("task", [Survey("yes"), Survey(("yes", "no")), Histogram()], ids=str)
 def test_round_trip_keeps_everything(tmp_path, task):
-    plan = Plan(task, survey_plan().groups, "Why?")
+    plan = Plan.of_groups(task, survey_plan().groups, "Why?")
     path = tmp_path / "plan.json"
     plan.save(path)
     again = Plan.load(path)
@@ -48,7 +48,7 @@ def test_round_trip_keeps_everything(tmp_path, task):
 @pytest.mark.parametrize("task", [Sum(), WeightedSum()], ids=str)
 def test_numbers_survive_as_numbers(tmp_path, task):
     prior, weight = Prior.of({0: 1, 2.5: 2, 10: 1}), Fraction(1, 3 if task.takes_weights else 1)
-    plan = Plan(
+    plan = Plan.of_groups(
         task,
         (
             Group(
@@ -65,7 +65,7 @@ def test_numbers_survive_as_numbers(tmp_path, task):
     assert again.groups[0].weight == weight
     if not task.takes_weights:
         with pytest.raises(PlanError, match="weighted sum only"):
-            Plan(task, (replace(plan.groups[0], weight=Fraction(2)),))
+            Plan.of_groups(task, (replace(plan.groups[0], weight=Fraction(2)),))
 
 
 @pytest.mark.parametrize("aim", ["mmse", "unbiased"])
@@ -78,9 +78,9 @@ def test_a_plan_is_read_from_what_it_writes_without_a_file(aim):
 def test_the_hash_names_the_contract_and_not_what_is_derived():
     data = survey_plan().to_dict()
     assert contract_hash(data) == data["hash"]
-    data["groups"][0]["levels"]["lip"] = 99
+    data["blocks"][0]["groups"][0]["levels"]["lip"] = 99
     assert contract_hash(data) == data["hash"]
-    data["question"] = "Something else?"
+    data["questions"][0]["text"] = {"": "Something else?"}
     assert contract_hash(data) != data["hash"]
 
 
@@ -94,45 +94,45 @@ def forged(change) -> dict:
 
 def test_an_altered_plan_is_refused():
     data = survey_plan().to_dict()
-    data["groups"][0]["mechanism"]["rows"][0][0] = "1"
+    data["blocks"][0]["groups"][0]["mechanism"]["rows"][0][0] = "1"
     with pytest.raises(PlanError, match="altered"):
         Plan.from_dict(data)
 
 
 def lower_epsilon(data):
-    data["groups"][0]["epsilon"] = "9/10"
+    data["blocks"][0]["groups"][0]["epsilon"] = "9/10"
 
 
 def skew_prior(data):
-    data["groups"][0]["prior"] = ["1", "999"]
+    data["blocks"][0]["groups"][0]["prior"] = ["1", "999"]
 
 
 def unknown_mechanism(data):
-    data["groups"][0]["mechanism"]["kind"] = "magic"
+    data["blocks"][0]["groups"][0]["mechanism"]["kind"] = "magic"
 
 
 def unknown_task(data):
-    data["task"] = {"kind": "magic"}
+    data["blocks"][0]["task"] = {"kind": "magic"}
 
 
-def no_domain(data):
-    data["domain"] = None
+def no_answers(data):
+    data["questions"][0]["answers"] = None
 
 
 def drop_mechanism(data):
-    del data["groups"][0]["mechanism"]
+    del data["blocks"][0]["groups"][0]["mechanism"]
 
 
 def understate(data):
-    data["groups"][0]["levels"]["ldp"] = 0.5
+    data["blocks"][0]["groups"][0]["levels"]["ldp"] = 0.5
 
 
 def same_names(data):
-    data["groups"][1]["group"] = "young"
+    data["blocks"][0]["groups"][1]["group"] = "young"
 
 
 def wrong_denominator(data):
-    data["groups"][0]["mechanism"]["denominator"] = "7"
+    data["blocks"][0]["groups"][0]["mechanism"]["denominator"] = "7"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def wrong_denominator(data):
         (unknown_mechanism, "Unknown mechanism 'magic'"),
         (drop_mechanism, "malformed: the field 'mechanism' is missing"),
         (unknown_task, "The 'kind' of a task must be one of survey, sum, .* Got 'magic'"),
-        (no_domain, "malformed: a field holds what it cannot hold; see docs/plan.md"),
+        (no_answers, "malformed: a field holds what it cannot hold; see docs/plan.md"),
         (understate, "understates the ldp level"),
         (same_names, "different names"),
         (wrong_denominator, "sum to its denominator"),
@@ -155,7 +155,7 @@ def test_a_plan_that_does_not_keep_its_promise_is_refused_whatever_its_hash(chan
 
 
 def in_group(**fields):
-    return lambda data: data["groups"][0].update(fields)
+    return lambda data: data["blocks"][0]["groups"][0].update(fields)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def in_group(**fields):
             mechanism={"kind": "table", "denominator": "3", "labels": [0, 1], "rows": [["2", "1"], ["1", "2"]]},
             prior=["1", "1"],
         ),
-        lambda data: data["task"].update(values=[-1]),
-        lambda data: data["domain"].update(values=None),
-        lambda data: data.update(groups=[]),
+        lambda data: data["blocks"][0]["task"].update(values=[-1]),
+        lambda data: data["questions"][0].update(answers=[None]),
+        lambda data: data["blocks"][0].update(groups=[]),
     ],
 )
 def test_a_malformed_plan_is_refused_at_once_and_always_in_the_same_way(change):
@@ -189,12 +189,12 @@ def test_a_malformed_plan_is_refused_at_once_and_always_in_the_same_way(change):
 
 def test_a_lone_surrogate_has_no_hash():
     with pytest.raises(PlanError):
-        Plan.from_dict(survey_plan().to_dict() | {"question": "\ud800"})
+        Plan.from_dict(survey_plan().to_dict() | {"title": "\ud800"})
 
 
 def test_the_published_channel_cannot_become_a_plan():
     with pytest.raises(PlanError, match=r"reaches 1\.90048; someone believed to be 'yes' with 10%"):
-        Plan(
+        Plan.of_groups(
             Survey("yes"),
             (Group(name=None, epsilon=Fraction(1), mechanism=theorem3(PRIOR, 1, force=True)),),
         )
@@ -208,9 +208,9 @@ def test_a_plan_promises_lip_or_ldp(notion):
     group = Group(name=None, epsilon=Fraction(1), mechanism=truth, notion=notion)
     assert truth.audit().mip < truth.audit().lip_upper.epsilon < 1
     with pytest.raises(PlanError, match="promises lip or ldp"):
-        Plan(Survey("yes"), (group,))
-    good = Plan(Survey("yes"), (replace(group, notion="lip", epsilon=Fraction(12)),)).to_dict()
-    good["groups"][0] |= {"notion": notion, "epsilon": "1"}
+        Plan.of_groups(Survey("yes"), (group,))
+    good = Plan.of_groups(Survey("yes"), (replace(group, notion="lip", epsilon=Fraction(12)),)).to_dict()
+    good["blocks"][0]["groups"][0] |= {"notion": notion, "epsilon": "1"}
     with pytest.raises(PlanError, match="promises lip or ldp"):
         Plan.from_dict(good | {"hash": contract_hash(good)})
     schema = json.loads((files("tacit.plan") / "plan.schema.json").read_text())
@@ -218,12 +218,12 @@ def test_a_plan_promises_lip_or_ldp(notion):
 
 
 def test_an_ldp_plan_is_held_to_ldp():
-    Plan(
+    Plan.of_groups(
         Survey("yes"),
         (Group(name=None, epsilon=Fraction(1), mechanism=k_ary_response(PRIOR, 1), notion="ldp"),),
     )
     with pytest.raises(PlanError, match="states LDP"):
-        Plan(
+        Plan.of_groups(
             Survey("yes"),
             (Group(name=None, epsilon=Fraction(1), mechanism=optimal_binary(PRIOR, 1), notion="ldp"),),
         )
@@ -244,14 +244,15 @@ CERTIFIED = {
 
 def certified(name: str, **fields) -> dict:
     data = json.loads(json.dumps(CERTIFIED[name].to_dict()))
-    data["groups"][0]["certificate"].update(fields)
+    data["blocks"][0]["groups"][0]["certificate"].update(fields)
     return data
 
 
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_certificate_survives_the_file(name):
     assert (
-        Plan.from_dict(certified(name)).groups[0].certificate.to_dict() == certified(name)["groups"][0]["certificate"]
+        Plan.from_dict(certified(name)).groups[0].certificate.to_dict()
+        == certified(name)["blocks"][0]["groups"][0]["certificate"]
     )
 
 
@@ -300,7 +301,7 @@ def test_a_certificate_says_what_certificates_say(fields):
 @pytest.mark.parametrize("level", [float("nan"), "1", True, float("inf"), []])
 def test_a_level_is_a_number_or_null(level):
     data = certified("table")
-    data["groups"][0]["levels"]["ldp"] = level
+    data["blocks"][0]["groups"][0]["levels"]["ldp"] = level
     with pytest.raises(PlanError):
         Plan.from_dict(data)
 
@@ -336,12 +337,12 @@ def test_a_variance_is_not_stated_where_the_reports_tell_none():
     plan = make_plan(Prior.of({0: 0.5, 1: 0.3, 2: 0.2}), Survey(0), 1, aim="mmse")
     data = json.loads(json.dumps(plan.to_dict()))
     assert Plan.from_dict(data).groups[0].certificate.unbiased_variance > 0
-    histogram = Plan(Histogram(), plan.groups)
+    histogram = Plan.of_groups(Histogram(), plan.groups)
     stated = design(plan.groups[0].prior, Histogram(), 1, aim="mmse").certificate
     claims = replace(stated, mse=mse(plan.groups[0].mechanism, Histogram()))
     for variance, refused in ((math.inf, False), (2.5, True)):
         group = replace(histogram.groups[0], certificate=replace(claims, unbiased_variance=variance))
-        data = json.loads(json.dumps(Plan(Histogram(), (group,)).to_dict()))
+        data = json.loads(json.dumps(Plan.of_groups(Histogram(), (group,)).to_dict()))
         if refused:
             with pytest.raises(PlanError, match=r"states unbiased_variance = 2\.5"):
                 Plan.from_dict(data)
@@ -352,9 +353,9 @@ def test_a_variance_is_not_stated_where_the_reports_tell_none():
 def test_an_ldp_cap_is_part_of_the_promise():
     plan = make_plan(PEOPLE, Histogram(), 1, aim="mmse", ldp_cap="1.5")
     data = plan.to_dict()
-    assert data["groups"][0]["ldp_cap"] == "3/2"
+    assert data["blocks"][0]["groups"][0]["ldp_cap"] == "3/2"
     assert Plan.from_dict(data).groups[0].ldp_cap == Fraction(3, 2)
-    data["groups"][0]["ldp_cap"] = "7/5"
+    data["blocks"][0]["groups"][0]["ldp_cap"] = "7/5"
     with pytest.raises(PlanError, match="altered"):
         Plan.from_dict(data)
     with pytest.raises(PlanError, match=r"states LDP ε = 1.4 but reaches 1.5"):
@@ -363,7 +364,7 @@ def test_an_ldp_cap_is_part_of_the_promise():
 
 def test_an_ldp_cap_does_not_loosen_a_promise_of_ldp():
     data = make_plan(PEOPLE, Histogram(), 1, aim="mmse", notion="ldp").to_dict()
-    data["groups"][0] |= {"epsilon": "1/2", "ldp_cap": "9"}
+    data["blocks"][0]["groups"][0] |= {"epsilon": "1/2", "ldp_cap": "9"}
     with pytest.raises(PlanError, match=r"states LDP ε = 0.5 but reaches 1"):
         Plan.from_dict(data | {"hash": contract_hash(data)})
 

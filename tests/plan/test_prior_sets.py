@@ -30,7 +30,7 @@ def group_for(prior_set, task, **changes) -> Group:
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 @pytest.mark.parametrize("prior_set", SETS.values(), ids=SETS)
 def test_a_plan_for_a_set_is_written_and_read_and_reaches_its_budget_and_no_more(prior_set, task):
-    plan = Plan(task, (group_for(prior_set, task),))
+    plan = Plan.of_groups(task, (group_for(prior_set, task),))
     again = Plan.from_dict(plan.to_dict())
     assert again.hash == plan.hash
     assert again.groups[0].prior_set == prior_set
@@ -43,24 +43,24 @@ def test_a_plan_for_a_set_is_written_and_read_and_reaches_its_budget_and_no_more
 def test_a_design_for_the_prior_alone_is_refused_for_the_set_and_the_worst_prior_named(prior_set):
     tempting = design(PRIOR, Histogram(), 1).mechanism
     with pytest.raises(PlanError, match=r"reaches 1\.\d+, under the prior Prior\("):
-        Plan(Histogram(), (group_for(prior_set, Histogram(), mechanism=tempting),))
+        Plan.of_groups(Histogram(), (group_for(prior_set, Histogram(), mechanism=tempting),))
 
 
 def test_the_set_is_part_of_the_hash():
-    wide = Plan(Histogram(), (group_for(SETS["ball"], Histogram()),))
-    narrow = replace(wide, groups=(replace(wide.groups[0], prior_set=Ball(PRIOR, "0.02")),))
+    wide = Plan.of_groups(Histogram(), (group_for(SETS["ball"], Histogram()),))
+    narrow = wide.changed(groups=(replace(wide.groups[0], prior_set=Ball(PRIOR, "0.02")),))
     assert wide.hash != narrow.hash
     altered = wide.to_dict()
-    altered["groups"][0]["prior_set"] = {"kind": "ball", "radius": "1/10"}
+    altered["blocks"][0]["groups"][0]["prior_set"] = {"kind": "ball", "radius": "1/10"}
     with pytest.raises(PlanError, match="altered"):
         Plan.from_dict(altered)
 
 
 def test_a_set_around_another_prior_or_beside_ldp_is_refused():
     with pytest.raises(PlanError, match="around the prior"):
-        Plan(Histogram(), (replace(group_for(SETS["ball"], Histogram()), prior_set=Ball(OTHER, "0.001")),))
+        Plan.of_groups(Histogram(), (replace(group_for(SETS["ball"], Histogram()), prior_set=Ball(OTHER, "0.001")),))
     with pytest.raises(PlanError, match="refines LIP"):
-        Plan(Histogram(), (group_for(SETS["ball"], Histogram(), notion="ldp", epsilon=Fraction(9)),))
+        Plan.of_groups(Histogram(), (group_for(SETS["ball"], Histogram(), notion="ldp", epsilon=Fraction(9)),))
 
 
 def test_a_large_domain_keeps_its_promise_for_a_ball():
@@ -72,7 +72,7 @@ def test_a_large_domain_keeps_its_promise_for_a_ball():
     assert Plan.from_dict(plan.to_dict()).hash == plan.hash
     nominal = design(many, Histogram(), 1).mechanism
     with pytest.raises(PlanError, match="for a set of priors"):
-        Plan(Histogram(), (replace(group, mechanism=nominal),))
+        Plan.of_groups(Histogram(), (replace(group, mechanism=nominal),))
 
 
 def test_an_ldp_cap_is_part_of_the_contract_and_kept():
@@ -81,7 +81,7 @@ def test_an_ldp_cap_is_part_of_the_contract_and_kept():
     assert Plan.from_dict(plan.to_dict()).groups[0].ldp_cap == Fraction(3, 2)
     free = design(PRIOR, Histogram(), 1).mechanism
     with pytest.raises(PlanError, match=r"LDP ε = 1\.5 but reaches"):
-        Plan(Histogram(), (replace(plan.groups[0], mechanism=free),))
+        Plan.of_groups(Histogram(), (replace(plan.groups[0], mechanism=free),))
 
 
 def test_without_a_set_the_plan_says_what_a_wrong_prior_costs():
@@ -106,15 +106,15 @@ def test_numbers_between_have_sets_too(uncertainty):
 def test_between_needs_an_ascending_range_and_a_sum():
     plan = make_plan(Prior.of({0: 1, 50: 2, 100: 1}), Sum(), 1, between=(0, 100))
     with pytest.raises(PlanError, match="ascending"):
-        replace(plan, task=Histogram())
+        plan.changed(task=Histogram())
     wide = Prior.of({-1e308: 1, 1.3e308: 1})
     group = Group(name=None, epsilon=Fraction(1), mechanism=design(wide, Survey(-1e308), 1).mechanism)
     with pytest.raises(PlanError, match="ascending"):
-        Plan(Sum(), (group,), None, True)
+        Plan.of_groups(Sum(), (group,), between=True)
     certain = Prior.of({0: 1, 50: 0, 100: 1})
     exposed = Channel.from_weights(certain, [[4, 0], [0, 4], [4, 0]])
     with pytest.raises(PlanError, match="positive prior"):
-        Plan(Sum(), (Group(name=None, epsilon=Fraction(1), mechanism=exposed),), None, True)
+        Plan.of_groups(Sum(), (Group(name=None, epsilon=Fraction(1), mechanism=exposed),), between=True)
     with pytest.raises(ValueError, match="must be a sum"):
         make_plan(Prior.of({0: 1, 1: 1}), Histogram(), 1, between=(0, 1))
     with pytest.raises(ValueError, match="must hold all values"):

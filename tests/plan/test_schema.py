@@ -60,6 +60,10 @@ def written(name: str) -> dict:
     )
 
 
+#: Wordings, which a question need not have.
+OPTIONAL = {"text"}
+
+
 @pytest.fixture(scope="module")
 def plan() -> dict:
     return written("survey")
@@ -83,7 +87,9 @@ def test_every_plan_that_is_written_fits(name):
 
 
 def test_both_kinds_of_mechanism_are_among_them():
-    kinds = {group["mechanism"]["kind"] for name in ("survey", "bins") for group in written(name)["groups"]}
+    kinds = {
+        group["mechanism"]["kind"] for name in ("survey", "bins") for group in written(name)["blocks"][0]["groups"]
+    }
     assert kinds == {"table", "many-values"}
 
 
@@ -100,7 +106,7 @@ def test_an_unknown_field_is_refused_wherever_it_stands(name):
 def test_a_missing_field_is_refused_wherever_it_stood(name):
     data = written(name)
     for place, part in enumerate(objects(data)):
-        for field in part:
+        for field in part.keys() - OPTIONAL:
             altered = copy.deepcopy(data)
             del list(objects(altered))[place][field]
             assert not VALIDATOR.is_valid(altered), field
@@ -111,14 +117,21 @@ def test_a_missing_field_is_refused_wherever_it_stood(name):
     [
         (("hash",), "abc"),
         (("tacit_plan",), 2),
-        (("task", "kind"), "median"),
-        (("groups",), []),
-        (("groups", 0, "epsilon"), "-1"),
-        (("groups", 0, "epsilon"), 1),
-        (("groups", 0, "notion"), "mip"),
-        (("groups", 0, "prior", 0), 3),
-        (("groups", 0, "mechanism", "rows", 0, 0), "-1"),
-        (("groups", 0, "mechanism", "kind"), "magic"),
+        (("blocks", 0, "task", "kind"), "median"),
+        (
+            (
+                "blocks",
+                0,
+                "groups",
+            ),
+            [],
+        ),
+        (("blocks", 0, "groups", 0, "epsilon"), "-1"),
+        (("blocks", 0, "groups", 0, "epsilon"), 1),
+        (("blocks", 0, "groups", 0, "notion"), "mip"),
+        (("blocks", 0, "groups", 0, "prior", 0), 3),
+        (("blocks", 0, "groups", 0, "mechanism", "rows", 0, 0), "-1"),
+        (("blocks", 0, "groups", 0, "mechanism", "kind"), "magic"),
     ],
 )
 def test_wrong_values_are_refused(plan, path, wrong):
@@ -132,7 +145,7 @@ def test_wrong_values_are_refused(plan, path, wrong):
 
 def test_only_surveys_list_values(plan):
     altered = copy.deepcopy(plan)
-    altered["task"]["kind"] = "histogram"
+    altered["blocks"][0]["task"]["kind"] = "histogram"
     assert not VALIDATOR.is_valid(altered)
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tacit import Histogram, Plan, PlanError, Prior, Survey, Tally, estimate, make_plan
 from tacit.cli.everything import app
-from tacit.plan import Questionnaire, contract_hash
+from tacit.plan import Wording, contract_hash
 
 from support.questions import yes_no_questionnaire
 
@@ -44,16 +44,19 @@ def test_impossible_series_are_refused(plan, series):
 
 
 def test_wordings_are_bounded(plan):
-    assert len(replace(plan, earlier=("x",) * 100).hashes) == 101
+    words = Wording(None, {"value": {"": "x"}}, {})
+    assert len(replace(plan, earlier=(words,) * 100).hashes) == 101
     with pytest.raises(PlanError, match="at most 100"):
-        replace(plan, earlier=("x",) * 101)
+        replace(plan, earlier=(words,) * 101)
 
 
 def test_earlier_hashes_are_computed_from_the_file_alone(plan):
     newest = replace(plan, wave=2, series=plan.hash).reworded("Are you ill?").reworded("Were you ill?")
     data = json.loads(json.dumps(newest.to_dict()))
     for place, words in enumerate(data["earlier"]):
-        then = {name: part for name, part in data.items() if name != "earlier"} | {"question": words}
+        (question,) = data["questions"]
+        then = {name: part for name, part in data.items() if name != "earlier"}
+        then |= {"questions": [question | {"text": words["texts"]["value"]}]}
         then |= {"earlier": data["earlier"][:place]} if place else {}
         assert contract_hash(then) == newest.hashes[place]
     assert newest.hashes[0] == replace(plan, wave=2, series=plan.hash).hash
@@ -84,7 +87,7 @@ def test_forged_earlier_words_pool_nothing_of_another_plan(plan):
     forged = other.reworded("Are you ill?")
     assert plan.hash not in forged.hashes
     data = forged.to_dict()
-    data["earlier"] = ["Something else?"]
+    data["earlier"] = [{"title": None, "texts": {"value": {"": "Something else?"}}, "labels": {}}]
     with pytest.raises(PlanError, match="altered"):
         Plan.from_dict(data)
 
@@ -94,12 +97,12 @@ def test_questionnaires_are_reworded_alike():
     name = first.questions[0].name
     better = first.reworded("A better title", {name: {"en": "In better words?"}})
     assert better.hashes == (first.hash, better.hash)
-    again = Questionnaire.from_dict(json.loads(json.dumps(better.to_dict())))
+    again = Plan.from_dict(json.loads(json.dumps(better.to_dict())))
     assert (again.hash, again.hashes) == (better.hash, better.hashes)
     assert again.question_of(name).text["en"] == "In better words?"
-    assert again.block_of(again.private[0].name).plan == first.block_of(first.private[0].name).plan
+    assert again.block_plans == first.block_plans
     second = replace(first, wave=2, series=first.hash)
-    assert Questionnaire.from_dict(second.to_dict()).hash == second.hash != first.hash
+    assert Plan.from_dict(second.to_dict()).hash == second.hash != first.hash
     with pytest.raises(PlanError, match="already"):
         first.reworded()
     with pytest.raises(PlanError, match="no question"):
@@ -126,7 +129,7 @@ def test_edit_and_merge_on_the_command_line(plan, tmp_path, monkeypatch):
     audited = run(app, ["audit", "plan2.json"]).output
     assert plan.hash in audited.replace("\n", "")
     assert "Are you il?" in audited
-    assert run(app, ["edit", "plan.json", "--text", "value=x", "-o", "plan3.json"]).exit_code == 2
+    assert run(app, ["edit", "plan.json", "--text", "nonsense=x", "-o", "plan3.json"]).exit_code == 2
 
 
 def test_stamped_reports_of_all_wordings_are_counted(plan, tmp_path):

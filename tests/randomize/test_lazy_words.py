@@ -173,7 +173,7 @@ def two_groups() -> Plan:
         Group(name=name, epsilon=Fraction(epsilon), mechanism=repaired_response(prior, epsilon))
         for name, epsilon in (("a", 1), ("b", 2))
     ]
-    return Plan(Histogram(), tuple(groups))
+    return Plan.of_groups(Histogram(), tuple(groups))
 
 
 def test_a_task_that_is_done_again_reports_the_same():

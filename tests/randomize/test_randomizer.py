@@ -87,7 +87,7 @@ def chi_square_p(channel: Channel, x: int, reports: np.ndarray) -> float:
 def test_secure_reports_follow_the_channel_and_not_a_slightly_wrong_one():
     prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
     channel, wrong = repaired_response(prior, 1), repaired_response(prior, 1.05)
-    plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=channel),))
+    plan = Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=channel),))
     people = 2_000_000
     reports = Randomizer(plan).reports(np.zeros(people, dtype=np.int64), np.ones(people, dtype=np.uint32))
     assert chi_square_p(channel, 1, reports) > 1e-9
@@ -200,7 +200,7 @@ def two_groups() -> Plan:
         Group(name="south", epsilon=Fraction(4), mechanism=mechanism),
         Group(name="north", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
     )
-    return Plan(Histogram(), groups)
+    return Plan.of_groups(Histogram(), groups)
 
 
 @pytest.mark.parametrize("kind", [list, np.array, lambda labels: np.array(labels, dtype=object)])
@@ -221,7 +221,7 @@ def test_labels_give_the_reports_of_their_positions(kind):
 def test_numbers_are_labels_too():
     prior = Prior.of({0: 1, 2.5: 2, 10: 1})
     mechanism = repaired_response(prior, 1)
-    randomizer = Randomizer(Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=mechanism),)))
+    randomizer = Randomizer(Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=mechanism),)))
     expected = randomizer.reports(np.zeros(4, int), np.array([1, 0, 2, 1]), SeededWords(5))
     for answers in ([2.5, 0, 10, 2.5], [2.5, 0.0, 10.0, 2.5], np.array([2.5, 0, 10, 2.5])):
         assert (randomizer.randomize(answers, words=SeededWords(5)) == expected).all()

@@ -338,7 +338,7 @@ def test_a_survey_is_copied_and_deleted(client: Client):
     later = client.post(f"{survey}/copies?next_wave=true", admin=True).json()
     plan = client.get(f"/api/surveys/{later['id']}/plan").json()
     assert (later["wave"], plan["wave"], plan["series"]) == (2, 2, plain_plan().hash)
-    assert plan["groups"] == client.get(f"{survey}/plan").json()["groups"]
+    assert plan["blocks"] == client.get(f"{survey}/plan").json()["blocks"]
     assert client.get(f"/api/surveys/{later['id']}/texts").json()["contact"] == "us"
     assert client.post(f"{survey}/copies?next_wave=true", admin=True).status_code == 409
     assert client.request("DELETE", f"/api/surveys/{later['id']}", admin=True).status_code == 200

@@ -42,7 +42,7 @@ def wide_plan() -> Plan:
     """A plan with four million different reports."""
     prior = Prior(range(4), [1_000_003, 999_983, 999_979, 999_961])
     circle = ring(prior, 22, 2**20, Fraction(2))
-    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(2), mechanism=circle),))
+    return Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(2), mechanism=circle),))
 
 
 ROUTES = f"/api/surveys/{survey_id(wide_plan())}"

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from tacit import Prior, make_plan
-from tacit.plan import CHANCES, Block, Question, Questionnaire, joint_values
+from tacit.plan import CHANCES, Block, Plan, Question, joint_values
 from tacit.task import Matrix
 
 
@@ -24,17 +24,17 @@ def block_of(questions: Sequence[Question], priors, epsilon: float, chance: int 
     values, one = joint_values(questions), not isinstance(priors, dict)
     made = {name: Prior(values, weights) for name, weights in ({"": priors} if one else priors).items()}
     plan = make_plan(made[""] if one else made, margins_task(questions), epsilon)
-    return Block(tuple(questions), chance, plan)
+    return Block(tuple(questions), plan.task, plan.groups, chance)
 
 
-def yes_no_questionnaire(size: int, epsilon: float, weights: Sequence[int] | None = None) -> Questionnaire:
+def yes_no_questionnaire(size: int, epsilon: float, weights: Sequence[int] | None = None) -> Plan:
     """Yes/no questions q1, q2, … in one block; all combinations equally likely where there are no weights."""
     questions = tuple(Question(name=f"q{k + 1}", answers=("yes", "no"), kind="yes-no") for k in range(size))
-    return Questionnaire(questions, (block_of(questions, weights or [1] * 2**size, epsilon),))
+    return Plan(questions, (block_of(questions, weights or [1] * 2**size, epsilon),))
 
 
 @cache
-def clinic() -> Questionnaire:
+def clinic() -> Plan:
     """Six questions in two groups and three blocks: a number, a choice of several, one that not everybody is asked."""
 
     def yes_no(name: str, english: str, german: str, **options) -> Question:
@@ -65,7 +65,7 @@ def clinic() -> Questionnaire:
         ((pain, cough), CHANCES - 50_000, {"old": (2, 3, 2, 9), "young": (1, 2, 3, 12)}),
     ]
     made = tuple(block_of(asked, weights, 2, chance) for asked, chance, weights in blocks)
-    return Questionnaire((smokes, daily, hours, mood, pain, cough), made, "Health at the clinic")
+    return Plan((smokes, daily, hours, mood, pain, cough), made, "Health at the clinic")
 
 
 def clinic_records(n: int, seed: int = 0) -> tuple[dict[str, list], list[str]]:
@@ -84,7 +84,7 @@ def clinic_records(n: int, seed: int = 0) -> tuple[dict[str, list], list[str]]:
     return answers, np.where(rng.random(n) < 0.4, "old", "young").tolist()
 
 
-def named(title: str) -> Questionnaire:
+def named(title: str) -> Plan:
     """Six private questions and a public one as a survey of their own."""
     region = Question(name="region", answers=("north", "south"), public=True, text={"en": "Where do you live?"})
     return replace(clinic(), title=title, questions=(region, *clinic().questions))

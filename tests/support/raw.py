@@ -31,7 +31,9 @@ def recoded_plan() -> Plan:
     )
     age = RecodedColumn(column="age", missing=("999",), **AGE)
     groups: tuple[Group, ...] = tuple(replace(group, name=name) for name in names)
-    return Plan(Histogram(), groups, recoding=Recoding((answers,), (RecodedColumn(column="sex", map=SEXES), age)))
+    return Plan.of_groups(
+        Histogram(), groups, recoding=Recoding((answers,), (RecodedColumn(column="sex", map=SEXES), age))
+    )
 
 
 def raw_table() -> pa.Table:

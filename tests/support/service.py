@@ -37,7 +37,7 @@ FIRST_DAY = date(2026, 11, 15)
 def plain_plan() -> Plan:
     """Three answers, no groups, every estimator."""
     prior = Prior.of({"never": 6, "sometimes": 3, "often": 1})
-    return Plan(
+    return Plan.of_groups(
         Histogram(),
         (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
         "How often?",
@@ -52,7 +52,7 @@ def grouped_plan() -> Plan:
         Group(name="young", epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
         Group(name="old", epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
     )
-    return Plan(Survey("yes"), groups, "Do you?")
+    return Plan.of_groups(Survey("yes"), groups, "Do you?")
 
 
 @cache
@@ -64,7 +64,7 @@ def arc_plan() -> Plan:
         Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
         Group(name="table", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
     )
-    return Plan(Histogram(), groups)
+    return Plan.of_groups(Histogram(), groups)
 
 
 @cache
@@ -72,7 +72,7 @@ def many_groups_plan(groups: int) -> Plan:
     """Yes or no in so many groups."""
     mechanism = optimal_binary(Prior.of({"yes": 1, "no": 3}), 1)
     named = (Group(name=f"g{k}", epsilon=Fraction(1), mechanism=mechanism) for k in range(groups))
-    return Plan(Survey("yes"), tuple(named), "Do you?")
+    return Plan.of_groups(Survey("yes"), tuple(named), "Do you?")
 
 
 PLANS = {"plain": plain_plan, "grouped": grouped_plan, "arc": arc_plan}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tacit.files import PerturbSummary
     from tacit.personal import PersonalPlan
-    from tacit.plan import AnyPlan
+    from tacit.plan import Plan
     from tacit.show.page import Brand
     from tacit.tally import Tally
 
@@ -331,7 +331,7 @@ class Target:
                 "or give --overwrite."
             )
 
-    def put_plan(self, plan: AnyPlan | PersonalPlan, facts: Mapping[str, Any] | None = None) -> bool:
+    def put_plan(self, plan: Plan | PersonalPlan, facts: Mapping[str, Any] | None = None) -> bool:
         """Write a plan, and say so with `facts` as JSON if that is asked for; whether people still have to be told."""
         self.keep_plan(plan.hash)
         if self.output == "-":
@@ -461,7 +461,7 @@ def keep_reports(path: str, overwrite: bool) -> None:
         )
 
 
-def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
+def warn_of_second_draw(plan: Plan, output: str, reports: int) -> None:
     """Say so if files beside the output have as many reports of the plan, and what two reports of an answer tell."""
     from tacit.files.perturbing import reports_beside
 

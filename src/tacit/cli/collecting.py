@@ -49,7 +49,7 @@ def perturb_command(
     from contextlib import nullcontext
 
     from tacit.files import Ledger, arms_drawn, followed
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
 
     embedded = cluster.engine == "embedded"
     if not embedded and (draw_arms or to.overwrite or keep_order or person or ledger or history):
@@ -61,7 +61,7 @@ def perturb_command(
     if ledger is None and limit is not None:
         raise ValueError("--limit is on what the reports of a person add up to: give --person and --ledger, too.")
     noted = None if ledger is None else Ledger.open(ledger, limit)
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     kept = tuple(keep or ())
     order: dict[str, Any] = {"force": force}
     if embedded:
@@ -133,13 +133,13 @@ def tally_command(
     """
     from tacit.files import save_tally
     from tacit.files.tallies import tally_format
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
 
     to.check(plan, reports)
     if to.output != "-":
         tally_format(to.output)
     to.keep_tally()
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     with cluster.files() as files, cli.progress_bar("counting") as watch:
         counted = files.tally_file(loaded, reports, progress=watch, **columns.given())
     to.put_tally(counted, save_tally, "counted")
@@ -154,7 +154,7 @@ def merge_command(
     """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
     from tacit.files import load_tally, save_tally
     from tacit.files.tallies import tally_format
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.tally import merge_all
 
     to.check(*tallies)
@@ -166,7 +166,7 @@ def merge_command(
     if twice:
         raise ValueError(f"{twice[0]} is named twice, and would count twice.")
     sizes: dict[Any, list[Path]] = {}
-    newest = None if plan is None else load_plan(plan)
+    newest = None if plan is None else Plan.load(plan)
 
     def loaded() -> Iterator[Tally]:
         for path in tallies:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tacit.estimates import Cell, Differences, Margin
-    from tacit.plan import AnyPlan, Plan
+    from tacit.plan import Plan
     from tacit.tally import Tally
 
 REFUSED = "the plan cannot have sent such reports, or a weight is missing or no number"
@@ -59,11 +59,11 @@ def estimate_command(
     differences half as large.
     """
     from tacit.estimates import estimate, quantile_differences, quantiles
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show import results
     from tacit.show.spreadsheet import estimate_rows
 
-    contract, by, level = load_plan(plan), about.by, about.level
+    contract, by, level = Plan.load(plan), about.by, about.level
     to.check(plan, reports, *(about.population or ()))
     weighted = columns.weight_column is not None
     needed = bool(about.population) or about.population_size is not None
@@ -109,7 +109,7 @@ def estimate_command(
 
 
 def asked_questions(
-    plan: AnyPlan,
+    plan: Plan,
     cells: list[Cell],
     whole: Tally,
     options: dict[str, Any],
@@ -150,7 +150,7 @@ def asked_questions(
 
 
 def read_reports(
-    plan: AnyPlan,
+    plan: Plan,
     reports: str,
     about: About,
     population: list[Path] | None,
@@ -224,7 +224,7 @@ def difference_command(
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
     from tacit.estimates import difference, estimate, read_for
     from tacit.files import linked
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show.results import print_differences
 
     rounds, plans = before or [], before_plan or []
@@ -237,15 +237,15 @@ def difference_command(
             "--person follows all people from --before on: leave --by, --question, --population, --population-size and "
             "--weight-column out."
         )
-    contract = load_plan(plan)
+    contract = Plan.load(plan)
     loaded = contract.asking(question)
     whole, cells, sizes = read_reports(contract, reports, about, about.population, **columns.given())
     cells = read_for(cells, loaded)
     refused, asked = whole.refused, dict[str, Any]()
     earlier: list[tuple[Plan, Any, Any]] = []
-    contracts: list[AnyPlan] = []
+    contracts: list[Plan] = []
     for place, source in enumerate(rounds):
-        past_contract = load_plan(plans[min(place, len(plans) - 1)]) if plans else contract
+        past_contract = Plan.load(plans[min(place, len(plans) - 1)]) if plans else contract
         older, past, past_sizes = read_reports(
             past_contract, source, about, before_population or about.population, **columns.given()
         )
@@ -286,9 +286,7 @@ def difference_command(
     print_differences(cli.out, loaded, found, title=about.by or "", ratio=ratio, notes=notes)
 
 
-def _round_names(
-    given: str | None, sources: list[str], plans: list[AnyPlan], with_shares: bool
-) -> tuple[str, ...] | None:
+def _round_names(given: str | None, sources: list[str], plans: list[Plan], with_shares: bool) -> tuple[str, ...] | None:
     """Names of the rounds, the oldest first: as given, by the waves of a series, or by the files; None for others."""
     wanted = 2 if with_shares else len(sources)
     if given is not None:
@@ -318,7 +316,7 @@ def _refused_notes(refused: int) -> list[str]:
     return [f"{refused:,} rows were refused: {REFUSED}."] if refused else []
 
 
-def _shares_before(path: Path, contract: AnyPlan, plan: Plan, question: str | None) -> dict[str | None, Any]:
+def _shares_before(path: Path, contract: Plan, plan: Plan, question: str | None) -> dict[str | None, Any]:
     """Earlier numbers from a file like the priors: for each group its shares and records."""
     from tacit.designs.prior_file import read_priors
 
@@ -374,10 +372,10 @@ def crosstab_command(
     """
     from tacit.estimates import crosstab
     from tacit.files import read_cells
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show.questions import print_crosstab
 
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     to.check(plan, reports)
     with cli.progress_bar("counting") as watch:
         whole, cells = read_cells(loaded, reports, progress=watch, **columns.given())
@@ -410,7 +408,7 @@ def compliance_command(
     from tacit.plan import Plan
     from tacit.show.results import print_compliance
 
-    loaded = Plan.load(plan)
+    loaded = Plan.load(plan).single("Estimating how many follow the rule")
     with cli.progress_bar("counting") as watch:
         whole = read_tally(loaded, reports, progress=watch, **columns.given())
         found = compliance(loaded, whole, says, level)
@@ -442,9 +440,9 @@ def export_command(
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
     from tacit.files import export_file
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
 
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     chosen = _named(loaded.asking(), value) if value else None
     cli.new_file(to.output, to.overwrite, plan, reports)
     with cli.progress_bar("writing") as watch:
@@ -492,13 +490,13 @@ def regress_command(
     """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
     from tacit.files import regress_file
     from tacit.files.tallies import is_tally
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show.results import print_regression
 
     if is_tally(reports):
         raise ValueError(f"{reports} is a tally, which has no public columns. A regression needs the reports.")
     to.check(plan, reports)
-    contract = load_plan(plan)
+    contract = Plan.load(plan)
     loaded = contract.asking(question, first=True)
     named = None if reference is None else _named(loaded, [reference])[0]
     done = regress_file(

@@ -221,10 +221,10 @@ def edit_command(
 
     The new plan carries the earlier words, so that every reader can compute the earlier hash again: only words changed.
     """
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
 
     to.check(plan)
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     made = loaded.reworded(title, _texts(text or (), language))
     if not to.put_plan(made, {"earlier": list(made.hashes[:-1])}):
         return
@@ -267,11 +267,11 @@ def next_command(
     """
     from tacit.designs import guidance, next_wave, read_transition
     from tacit.files import read_tally
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show import plans as shown
 
     to.check(plan, *([] if reports is None else [reports]))
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     with cli.progress_bar("designing"):
         changes = None
         if transition is not None:

@@ -11,7 +11,7 @@ from tacit.cli import app as cli
 
 if TYPE_CHECKING:
     from tacit.designs import JointPrior
-    from tacit.plan import Question
+    from tacit.plan import Plan, Question
 
 _DESIGNS = "auto, or how to search: see the reference."
 _AIMS = "Best for estimates that do not trust the prior (unbiased) or do (mmse)."
@@ -344,17 +344,19 @@ def audit_command(
         from tacit.disk import kind_of_json
 
         raise ValueError(f"{plan} is {kind_of_json(data) or 'JSON'}, not a plan: it has no field 'tacit_plan'.")
-    if "questions" in data:
-        audit_questions(data, belief, as_json)
-        return
     try:
         loaded = Plan.from_dict(data)
         with cli.progress_bar("verifying certificates") as watch:
-            verify_plan(loaded, watch)
-        found = [] if belief is None else other_beliefs(loaded, read_beliefs(belief, loaded))
+            for each in loaded.block_plans:
+                verify_plan(each, watch)
+        several = loaded.block_column is not None
+        found = [] if belief is None or several else other_beliefs(loaded, read_beliefs(belief, loaded))
         others = None if belief is None else [each.to_dict() for each in found]
     except ValueError as error:
         raise cli.does_not_hold(error, as_json) from error
+    if several:
+        _tell_questions(loaded, belief, as_json)
+        return
     if as_json:
         groups = [shown.group_summary(group) | {"outside": sentences.outside_values(group)} for group in loaded.groups]
         facts = {"holds": True, "plan": loaded.hash, "groups": groups}
@@ -365,34 +367,27 @@ def audit_command(
             shown.print_other_beliefs(cli.out, others)
 
 
-def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) -> None:
-    """Verify every block of a plan of several questions, and say what that means for the whole record."""
-    from tacit.designs import beliefs_about, other_beliefs, verify_plan
-    from tacit.plan import read_plan
+def _tell_questions(plan: Plan, belief: Path | None, as_json: bool) -> None:
+    """What an audit of a plan of several questions means for the whole record."""
+    from tacit.designs import beliefs_about, other_beliefs
     from tacit.show import plans as shown
     from tacit.show.questions import print_record_promise
     from tacit.show.sentences import outside_values
 
-    try:
-        plan = read_plan(data)
-        for checked in plan.block_plans:
-            verify_plan(checked)
-    except ValueError as error:
-        raise cli.does_not_hold(error, as_json) from error
     others: list[list[dict[str, Any]]] = []
     for said, beliefs in ({} if belief is None else beliefs_about(belief, plan)).items():
-        for number, (block, held) in enumerate(zip(plan.blocks, beliefs, strict=True)):
+        for number, (block, held) in enumerate(zip(plan.block_plans, beliefs, strict=True)):
             others += [[]] * (number + 1 - len(others))
-            mine = [each.to_dict() | ({"public": said} if said else {}) for each in other_beliefs(block.plan, held)]
+            mine = [each.to_dict() | ({"public": said} if said else {}) for each in other_beliefs(block, held)]
             others[number] = [*others[number], *mine]
     if as_json:
         blocks = [
             {
                 "questions": [question.name for question in block.questions],
                 "chance": block.share,
-                "lip": max(group.levels["lip"] for group in block.plan.groups),
-                "ldp": max(group.levels["ldp"] for group in block.plan.groups),
-                "groups": [shown.group_summary(g) | {"outside": outside_values(g)} for g in block.plan.groups],
+                "lip": max(group.levels["lip"] for group in block.groups),
+                "ldp": max(group.levels["ldp"] for group in block.groups),
+                "groups": [shown.group_summary(g) | {"outside": outside_values(g)} for g in block.groups],
             }
             for block in plan.blocks
         ]
@@ -415,10 +410,10 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
 @cli.command("channel", epilog="Example: tacit channel plan.json --json")
 def channel_command(plan: cli.PlanFile, as_json: cli.JsonFlag = False) -> None:
     """Print the numbers that devices use: Pr(report | answer). With --json they are exact integers."""
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show import plans as shown
 
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     groups = [shown.channel_facts(group) for group in loaded.groups]
     if as_json:
         cli.print_json({"plan": loaded.hash, "groups": groups})
@@ -442,13 +437,13 @@ def sheet_command(
     as_json: cli.JsonFlag = False,
 ) -> None:
     """Write a page for the ethics board and the privacy officer. What is collected, promised, and not promised."""
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.show.sheet import paragraph, write_sheet
 
     if waves < 1:
         raise ValueError(f"People are asked at least once. Got --waves {waves}.")
     cli.new_file(output, overwrite, plan)
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     write_sheet(output, loaded, contact=contact, waves=waves, brand=publisher.brand)
     if as_json:
         cli.print_json({"plan": loaded.hash, "file": str(output), "paragraph": paragraph(loaded)})

@@ -122,12 +122,12 @@ def serve_command(
 
     Also: tacit serve backup, restore, repair and token (each with --help).
     """
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.server.run import Address, check_public_url, open_surveys, serve, today
     from tacit.server.site.texts import change_texts_of
     from tacit.server.storage.store import survey_id
 
-    loaded = [load_plan(path) for path in plans or []]
+    loaded = [Plan.load(path) for path in plans or []]
     if rate < 0:
         raise ValueError(f"The rate must be 0 or more. Got {rate}.")
     if publish_every is not None and publish_every < 2:
@@ -319,12 +319,12 @@ def page_command(
     import hashlib
 
     from tacit.disk import atomic
-    from tacit.plan import load_plan
+    from tacit.plan import Plan
     from tacit.server.run import check_public_url
     from tacit.server.site.published import bundle, read_key, signature_of
     from tacit.server.storage.store import survey_id
 
-    loaded = load_plan(plan)
+    loaded = Plan.load(plan)
     name = survey or survey_id(loaded)
     content = bundle(loaded, name, check_public_url(service).rstrip("/") + "/")
     written = {output: content}

@@ -52,7 +52,7 @@ from tacit.designs.prior_file import (
 )
 from tacit.disk import Row, TextTable
 from tacit.exact import Floats, Integers, rational
-from tacit.plan import NOT_ASKED, RESERVED, AnyPlan, PlanError, Question, Recoding, joint_values
+from tacit.plan import NOT_ASKED, RESERVED, Plan, PlanError, Question, Recoding, joint_values
 from tacit.prior import Prior, Value, has_unseen, listed, nearest, numbers_if_all
 
 #: Where nothing tells how many records margins rest on, an answer never seen has this probability.
@@ -288,7 +288,7 @@ def _spread(positions: Integers, counts: Floats, column: int, weights: Floats) -
     return np.concatenate([rows for rows, _ in parts]), np.concatenate([each for _, each in parts])
 
 
-def beliefs_about(path: str | Path, plan: AnyPlan) -> dict[str, list[dict[str | None, Prior]]]:
+def beliefs_about(path: str | Path, plan: Plan) -> dict[str, list[dict[str | None, Prior]]]:
     """An observer's own joint beliefs about a `plan`, from a file at `path` like that of the priors; margins are taken
     as independent.
 
@@ -308,7 +308,7 @@ def beliefs_about(path: str | Path, plan: AnyPlan) -> dict[str, list[dict[str | 
     there = joint_columns(path)
     public = [name for name in plan.public_questions if name in there]
     joint = read_joint(path, [*(question.name for question in plan.private), *public])
-    known = {group.name for group in plan.blocks[0].plan.groups}
+    known = {group.name for group in plan.blocks[0].groups}
     for each in joint.groups:
         if each.name not in known:
             raise ValueError(f"{path} has the group {each.name!r}, which the plan does not have.")

@@ -39,7 +39,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -50,13 +50,12 @@ from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
 from tacit.estimates import Cell, NotEstimableError, cells_of, estimate, moments, read_for, student
 from tacit.exact import Floats, Integers, Number, rational
 from tacit.mechanism.repeated import Transition
-from tacit.plan import AnyPlan, Group, Plan
+from tacit.plan import Group, Plan
 from tacit.prior import Ball, Box, Prior, PriorSet, listed
 from tacit.tally import Tally
 from tacit.task import Histogram, Matrix, Task
 
 #: A plan in, one of its kind out.
-P = TypeVar("P", bound=AnyPlan)
 #: The least expected drift, regardless of the data: an answer that half of the people hold may move by one point.
 LEAST_DRIFT = "0.01"
 _FIRST_WAVE = "In a first wave the drift seen is the error of the prior. State the drift if you know it better."
@@ -79,7 +78,7 @@ class NextWave:
     notes: tuple[str, ...] = ()
 
 
-def next_plan(plan: P, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> P:
+def next_plan(plan: Plan, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> Plan:
     """The plan of the next wave: its prior is this wave's estimate, and its promise holds for every plausible prior.
 
     For the same people again: a plan in two layers stays as it is, and `persistence` or a `transition` matrix
@@ -104,14 +103,14 @@ def next_plan(plan: P, reports: Tally | Sequence[Cell] | None = None, **options:
     epsilon, notion = options.pop("epsilon", None), options.pop("notion", None)
     again = same_people(plan, options.pop("persistence", None), epsilon, options.pop("transition", None))
     if again is not None:
-        return cast(P, again)
+        return again
     if reports is None:
         raise ValueError("The next wave is planned from the reports of this one: give its tally or its reports.")
     return planned(plan, next_blocks(plan, reports, **options), epsilon=epsilon, notion=notion)
 
 
 def same_people(
-    plan: AnyPlan, persistence: Number | None, epsilon: Number | None, transition: Transition | None = None
+    plan: Plan, persistence: Number | None, epsilon: Number | None, transition: Transition | None = None
 ) -> Plan | None:
     """The next wave of a plan in two layers, or by the belief rule; None where people are taken as different ones."""
     layers = any(group.layers is not None for group in plan.groups)
@@ -131,28 +130,28 @@ def same_people(
     return alone.next([alone])
 
 
-def next_blocks(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:
+def next_blocks(plan: Plan, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:
     """For each block of a plan what `next_priors` finds, over its joint cells."""
-    if plan.block_column is None:
-        return [next_priors(each, reports, **options) for each in plan.block_plans]
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
     found = []
-    for number, block in enumerate(plan.blocks, start=1):
-        mine = [cell for cell in cells if cell.plan.hash == block.plan.hash]
-        if not any(cell.n_reports for cell in mine):
+    for number, (block, alone) in enumerate(zip(plan.blocks, plan.block_plans, strict=True), start=1):
+        mine = [cell for cell in cells if cell.plan.hash == alone.hash]
+        if plan.block_column is not None and not any(cell.n_reports for cell in mine):
             raise ValueError(f"There are no reports of block {number} to plan its next wave from.")
         try:
-            each = next_priors(block.plan, mine, **options)
+            each = next_priors(alone, mine, **options)
         except NotEstimableError:
+            if block.is_own:
+                raise
             named = ", ".join(question.name for question in block.questions)
-            each = _raked_priors(block.plan, mine, named, _Limits.of(**options))
+            each = _raked_priors(alone, mine, named, _Limits.of(**options))
         found.append(replace(each, notes=tuple(note for note in each.notes if plan.wave == 1 or note != _FIRST_WAVE)))
     return found
 
 
 def planned(
-    plan: P, found: Sequence[NextWave], *, epsilon: Number | None = None, notion: Literal["lip", "ldp"] | None = None
-) -> P:
+    plan: Plan, found: Sequence[NextWave], *, epsilon: Number | None = None, notion: Literal["lip", "ldp"] | None = None
+) -> Plan:
     """The plan of the next wave, for the priors of each block."""
     blocks = zip(plan.block_plans, found, strict=True)
     plans = [_planned(block, each, epsilon=epsilon, notion=notion) for block, each in blocks]
@@ -351,7 +350,7 @@ def _planned(
     kept = notion or old.pop()
     if kept == "ldp" and all(group.without_prior for group in plan.groups) and epsilon is None:
         # LDP without a prior: the estimate changes nothing.
-        return replace(plan, wave=1, series=None, earlier=(), limit=None)
+        return plan
     if any(group.ldp_cap is not None for group in plan.groups):
         raise ValueError(
             "This plan promises an LDP cap, and a set of priors cannot be promised beside it. Plan the next wave with "
@@ -373,7 +372,7 @@ def _planned(
         aim=aims.pop() if len(aims) == 1 else "unbiased",
         question=plan.question,
     )
-    return with_ldp(replace(made, between=plan.between, recoding=plan.recoding))
+    return with_ldp(made)
 
 
 # -- estimates of a wave ----------------------------------------------------------------------------------------------

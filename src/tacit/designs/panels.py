@@ -115,7 +115,7 @@ def following_plan(
     aims = {group.certificate.aim for group in plan.groups if group.certificate is not None}
     made = make_plan(found, plan.task, None, aim=aims.pop() if len(aims) == 1 else "unbiased", question=plan.question)
     series = plan.first_wave
-    return replace(made, wave=plan.wave + 1, series=series, limit=plan.limit, follows=follows, recoding=plan.recoding)
+    return plan.changed(groups=made.groups, wave=plan.wave + 1, series=series, earlier=(), follows=follows)
 
 
 def read_transition(path: str | Path | TextIO, values: Sequence[Value]) -> Transition:
@@ -211,7 +211,7 @@ def with_layers(plan: Plan, lifelong: Number) -> Plan:
                 f"The lifelong level must be at least the ε = {float(group.epsilon):g} of a wave, of a plan without an "
                 f"LDP cap and without layers. Got {float(level):g}."
             )
-    return replace(plan, groups=tuple(_in_layers(group, plan.task, level) for group in plan.groups))
+    return plan.changed(groups=[_in_layers(group, plan.task, level) for group in plan.groups])
 
 
 def _in_layers(group: Group, task: Task, lifelong: Fraction) -> Group:

@@ -182,7 +182,7 @@ def make_plan(
     recoding = stated[0].recoding
     if recoding is not None and between is not None:
         recoding = recoding.without_bins([recoding.answers[0].column])
-    return Plan(task, tuple(groups), question, between is not None, recoding=recoding)
+    return Plan.of_groups(task, groups, question, between=between is not None, recoding=recoding)
 
 
 def _budget_of(each: GroupPrior, epsilon: Number | None) -> Fraction:
@@ -369,7 +369,7 @@ def with_ldp(plan: Plan, *, own_level: bool = False) -> Plan:
         if found is not None:
             group = replace(group, certificate=replace(group.certificate, ldp_aimed=found.certificate.aimed))
         groups.append(group)
-    return replace(plan, groups=tuple(groups))
+    return plan.changed(groups=groups)
 
 
 def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Design | None:

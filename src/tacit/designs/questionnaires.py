@@ -42,8 +42,7 @@ from tacit.designs.joint_priors import JointPrior
 from tacit.designs.planning import Uncertainty, make_plan, uninterrupted_design
 from tacit.exact import Floats, Number, budget, rational
 from tacit.mechanism import Channel, unbiased_variance
-from tacit.plan import CHANCES, Block, Group, Plan, Question, Questionnaire, Recoding
-from tacit.plan._questionnaire import check_routes
+from tacit.plan import CHANCES, Block, Group, Plan, Question, Recoding, check_routes
 from tacit.prior import Prior
 from tacit.task import Histogram, Matrix
 
@@ -88,7 +87,7 @@ class PlannedQuestions:
     `error` is the weighted total of all questions, `lower_bound` what no channel for the whole record goes below.
     """
 
-    plan: Questionnaire
+    plan: Plan
     costs: tuple[QuestionCost, ...]
     error: float
     lower_bound: float
@@ -115,10 +114,10 @@ class PlannedQuestions:
             {
                 "questions": [question.name for question in block.questions],
                 "chance": block.share,
-                "cells": len(block.plan.values),
-                "lip": max(group.levels["lip"] for group in block.plan.groups),
-                "ldp": max(group.levels["ldp"] for group in block.plan.groups),
-                "gap": max(group.certificate.gap for group in block.plan.groups if group.certificate is not None),
+                "cells": len(block.values),
+                "lip": max(group.levels["lip"] for group in block.groups),
+                "ldp": max(group.levels["ldp"] for group in block.groups),
+                "gap": max(group.certificate.gap for group in block.groups if group.certificate is not None),
             }
             for block in self.plan.blocks
         ]
@@ -180,13 +179,13 @@ def make_questionnaire(
     spreads = [math.sqrt(asked.weighted_variance(plan)) for plan in plans]
     chances = _chances(spreads)
     blocks_made = tuple(
-        Block(tuple(asked.question(name) for name in names), chance, plan)
+        Block(tuple(asked.question(name) for name in names), plan.task, plan.groups, chance)
         for names, chance, plan in zip(blocks, chances, plans, strict=True)
     )
     notes = dict.fromkeys(note for names in blocks for each in asked.priors.block(names) for note in each.notes)
     notes |= dict.fromkeys(_public_notes(asked.questions, blocks_made, priors))
     recoding = _recoding(priors, asked.questions)
-    made = Questionnaire(asked.questions, blocks_made, title, tuple(notes), recoding=recoding)
+    made = Plan(asked.questions, blocks_made, title, tuple(notes), recoding=recoding)
     alone = _Alone(asked)
     costs = _costs(asked, made, alone)
     error = sum(spread**2 * CHANCES / chance for spread, chance in zip(spreads, chances, strict=True))
@@ -211,7 +210,7 @@ def _recoding(priors: JointPrior, questions: Sequence[Question]) -> Recoding | N
 def _public_notes(questions: Sequence[Question], blocks: Sequence[Block], past: JointPrior) -> list[str]:
     """For each public question the level for a reader who uses its answer: it may tell about the private ones."""
     known = {question.name: question for question in past.questions}
-    promised = max(group.levels["lip"] for block in blocks for group in block.plan.groups)
+    promised = max(group.levels["lip"] for block in blocks for group in block.groups)
     notes = []
     for question in questions:
         if not question.public:
@@ -233,7 +232,7 @@ def _public_notes(questions: Sequence[Question], blocks: Sequence[Block], past: 
                 beliefs = {
                     each.name: each.observed or each.prior for each in held.block([q.name for q in block.questions])
                 }
-                worst = max(worst, *(each.level for each in other_beliefs(block.plan, beliefs)))
+                worst = max(worst, *(each.level for each in other_beliefs(Plan.of_block(block), beliefs)))
         if worst > promised * (1 + 1e-6):
             notes.append(
                 f"{question.name} is public and tells about private answers: for a reader who uses it the level is up "
@@ -528,7 +527,7 @@ def _designed(
     groups = asked.priors.block(names)
     key = task.rows, tuple((each.name, each.prior.weights, each.records) for each in groups)
     if key in known:
-        return Plan(task, tuple(map(_renamed, known[key], [each.prior for each in groups])))
+        return Plan.of_groups(task, tuple(map(_renamed, known[key], [each.prior for each in groups])))
     search = Search(gap=_BLOCK_GAP, time_limit=_BLOCK_SECONDS)
     made = make_plan(groups, task, asked.epsilon, search=search, uncertainty=uncertainty)
     if uncertainty is None and all(group.mechanism.table() is not None for group in made.groups):
@@ -546,19 +545,18 @@ def _renamed(group: Group, prior: Prior) -> Group:
 # -- what it costs --------------------------------------------------------------------------------------------------
 
 
-def _costs(asked: _Asked, made: Questionnaire, alone: _Alone) -> tuple[QuestionCost, ...]:
+def _costs(asked: _Asked, made: Plan, alone: _Alone) -> tuple[QuestionCost, ...]:
     shares = [float(group.share) for group in asked.priors.groups]
     count = len(asked.private)
     costs = []
     for number, block in enumerate(made.blocks, start=1):
         for question in block.questions:
-            reading = block.margin(question.name)
-            g = reading.task.g(Prior.uniform(reading.values))
+            g = block.margin(question.name).g(Prior.uniform(block.values))
             labels = ["mean"] if question.task == "mean" else [str(answer) for answer in question.answers[: g.shape[1]]]
             variances = {
                 label: sum(
                     share * unbiased_variance(group.mechanism, Matrix(g[:, [column]].tolist()))
-                    for share, group in zip(shares, block.plan.groups, strict=True)
+                    for share, group in zip(shares, block.groups, strict=True)
                 ) / block.share
                 for column, label in enumerate(labels)
             }  # fmt: skip

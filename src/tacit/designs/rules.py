@@ -317,7 +317,7 @@ def adopt(
         if each.prior.values != rule.values:
             raise ValueError("The priors must have the values of the design, in the same order.")
         groups.append(_group(each, rule, task, believed=known is not None))
-    return Plan(task, tuple(groups), question)
+    return Plan.of_groups(task, groups, question)
 
 
 def _matched(rules: Mapping[str | None, Rule], priors: Sequence[GroupPrior]) -> list[GroupPrior]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.estimates._rows import Scope
 from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
-from tacit.plan import AnyPlan, Group, Plan, margins
+from tacit.plan import Group, Plan, margins
 from tacit.prior import Value, numbers_if_all
 from tacit.tally import Tally
 from tacit.task import Task
@@ -189,7 +189,7 @@ def read_task(plan: Plan) -> Task:
 
 
 def cells_of(
-    plan: AnyPlan,
+    plan: Plan,
     tallies: Tally | Mapping[tuple[str, ...], Tally],
     by: Sequence[str] = (),
     *,

@@ -23,7 +23,7 @@ from tacit.estimates._cells import Cell, cells_of, read_for
 from tacit.estimates._estimate import estimate
 from tacit.estimates._rows import MANY_ROWS, Compared, Estimate, check_level, student
 from tacit.exact import Floats
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.prior import Value
 from tacit.tally import Tally
 from tacit.task import Quantiles
@@ -48,7 +48,7 @@ class Quantile:
 
 
 def quantiles(
-    plan: AnyPlan,
+    plan: Plan,
     reports: Tally | Sequence[Cell],
     asked: Sequence[float] = (0.5,),
     *,
@@ -95,13 +95,13 @@ class QuantileDifference(Compared):
 
 
 def quantile_differences(
-    plan: AnyPlan,
+    plan: Plan,
     now: Tally | Sequence[Cell],
     asked: Sequence[float] = (0.5,),
     *,
     by: str | None = None,
     before: Tally | Sequence[Cell] | None = None,
-    before_plan: AnyPlan | None = None,
+    before_plan: Plan | None = None,
     question: str | None = None,
     level: float = 0.95,
     names: tuple[str, str] = ("before", "now"),
@@ -171,7 +171,7 @@ def _against(found: Estimate, q: float) -> Floats:
 
 
 def _distributions(
-    plan: AnyPlan,
+    plan: Plan,
     reports: Tally | Sequence[Cell],
     asked: Sequence[float],
     question: str | None,
@@ -184,7 +184,8 @@ def _distributions(
     if not asked or not all(0 < q < 1 for q in asked):
         raise ValueError("A quantile is asked for with a share between 0 and 1: 0.5 is the median.")
     asked_of = plan.question_of(question)
-    view = plan.block_of(asked_of.name).cumulative(asked_of.name)
+    block = plan.block_of(asked_of.name)
+    view = plan.read_block(block, block.cumulative(asked_of.name))
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
     found = estimate(view, read_for(cells, view), "unbiased", level, by=by, simultaneous=False, **options)
     return sorted(asked_of.answers, key=float), [(None, found), *found.parts.items()]

@@ -19,12 +19,12 @@ from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._rows import Estimate, Estimator, Row, fieller, row_dict, student
 from tacit.exact import Floats
 from tacit.mechanism import NotEstimableError
-from tacit.plan import AnyPlan, Plan, Question
+from tacit.plan import Plan, Question
 from tacit.tally import Tally
 
 
 def estimate_questions(
-    plan: AnyPlan,
+    plan: Plan,
     reports: Tally | Sequence[Cell],
     *,
     questions: Sequence[str] | None = None,
@@ -97,7 +97,7 @@ class QuestionView:
     Totals are those of the people whose reports are about the question: `n_reports` of them.
     """
 
-    whole: AnyPlan
+    whole: Plan
     question: Question
 
     @cached_property
@@ -136,7 +136,7 @@ class QuestionView:
         return estimate(self.plan, mine, estimator, level, **options) if mine.n_reports else None
 
 
-def views_of(plan: AnyPlan) -> tuple[QuestionView, ...]:
+def views_of(plan: Plan) -> tuple[QuestionView, ...]:
     """One view for each question of a `plan` whose answers are reported, in order.
 
     >>> from tacit import make_plan
@@ -200,7 +200,7 @@ class Crosstab:
 
 
 def crosstab(
-    plan: AnyPlan,
+    plan: Plan,
     reports: Tally | Sequence[Cell],
     first: str,
     second: str,
@@ -230,7 +230,7 @@ def crosstab(
     if first == second:
         raise ValueError("A table needs two different questions.")
     block = plan.block_of(first, second)
-    view = block.cross(first, second)
+    view = plan.read_block(block, block.cross(first, second))
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
     one, two = plan.question_of(first), plan.question_of(second)
     try:

@@ -35,7 +35,7 @@ from tacit.files.columns import STAMP, InputError, decoded, is_text, number_of, 
 from tacit.files.counting import ReportColumns, ReportRows
 from tacit.files.reading import REPORT, Progress, Source, reading
 from tacit.files.writing import writing
-from tacit.plan import AnyPlan, Plan
+from tacit.plan import Plan
 from tacit.prior import Value
 from tacit.task import Matrix
 
@@ -53,7 +53,7 @@ class ExportSummary:
 
 
 def export_file(
-    plan: AnyPlan,
+    plan: Plan,
     source: Any,
     target: str | Path,
     *,
@@ -96,7 +96,7 @@ def export_file(
 
 
 def pseudo_table(
-    plan: AnyPlan,
+    plan: Plan,
     table: Any,
     *,
     keep: Sequence[str] = (),
@@ -178,9 +178,7 @@ class _View:
 class _Rows:
     """The columns of an export run, and what is read of the reports."""
 
-    def __init__(
-        self, plan: AnyPlan, views: Sequence[_View], report: str, group: str | None, keep: Sequence[str]
-    ) -> None:
+    def __init__(self, plan: Plan, views: Sequence[_View], report: str, group: str | None, keep: Sequence[str]) -> None:
         self.plan, self.views, self.keep = plan, views, list(dict.fromkeys(keep))
         self._columns = ReportColumns.of(plan, (), report, group)
         #: The columns of pseudo-values, and what they are about.
@@ -227,7 +225,7 @@ class _Rows:
 
 
 def _views(
-    plan: AnyPlan, question: str | None, pairs: Sequence[Sequence[str]], values: Sequence[Value] | None
+    plan: Plan, question: str | None, pairs: Sequence[Sequence[str]], values: Sequence[Value] | None
 ) -> list[_View]:
     """Of every question, or of one, of two answers the first, and of pairs; columns name the questions of several."""
     if any(len(names) != 2 for names in pairs):
@@ -238,7 +236,10 @@ def _views(
     views = []
     for names in (*asked, *pairs):
         block = plan.block_of(*names)
-        view = block.cross(*names) if len(names) == 2 else block.margin(names[0], first=question is not None)
+        if len(names) == 2:
+            view = plan.read_block(block, block.cross(*names))
+        else:
+            view = plan.asking(names[0], first=question is not None)
         columns, about = pseudo_names(view), list(view.row_values)
         if values is not None:  # Some values are called as beside all others.
             columns, about = [columns[place] for place in positions_of(view, values)], list(values)
@@ -261,7 +262,7 @@ class RegressionSummary:
 
 
 def regress_file(
-    plan: AnyPlan,
+    plan: Plan,
     source: Any,
     formula: str,
     *,
@@ -357,7 +358,7 @@ def _designed(
 
 
 def _asked(
-    plan: AnyPlan, question: str | None, private: Sequence[str], model: Model
+    plan: Plan, question: str | None, private: Sequence[str], model: Model
 ) -> tuple[Plan, list[_View], list[tuple[Value, ...]]]:
     """A plan that reads the outcome, what is read of reports, and the combinations of private answers.
 
@@ -383,7 +384,7 @@ def _asked(
         for places in np.ndindex(*sizes)
     ]
     names = [f"column {place}" for place in range(rows.shape[1])]
-    view = block.plan.reading(Matrix(rows.tolist(), names))
+    view = plan.read_block(block, Matrix(rows.tolist(), names))
     return view, [_View(view, names, names, block=plan.blocks.index(block))], combinations
 
 

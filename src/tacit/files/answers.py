@@ -33,7 +33,7 @@ from tacit.files.columns import (
 from tacit.files.giveaway import Watch
 from tacit.files.reading import REPORT, group_column_of
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import AnyPlan, Plan, RecodedColumn
+from tacit.plan import Plan, RecodedColumn
 from tacit.prior import Value, listed, numbers_if_all
 from tacit.randomize import RecordRandomizer
 
@@ -195,7 +195,7 @@ class AnswerColumns:
 
     @classmethod
     def of(
-        cls, plan: AnyPlan, value: str | None, group: str | None, keep: Sequence[str], person: str | None = None
+        cls, plan: Plan, value: str | None, group: str | None, keep: Sequence[str], person: str | None = None
     ) -> AnswerColumns:
         if isinstance(keep, str):
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
@@ -253,7 +253,7 @@ class _Asked:
 class Perturber(ReportMaker):
     """A plan, ready for tables of answers. `memory` is the secret that stored reports of two layers follow from."""
 
-    def __init__(self, plan: AnyPlan, columns: AnswerColumns, memory: bytes | None = None) -> None:
+    def __init__(self, plan: Plan, columns: AnswerColumns, memory: bytes | None = None) -> None:
         self._plan, self._columns, self._memory, self._draw = plan, columns, memory, RecordRandomizer(plan)
         self.read, self.encoded, self.sent, self.person = columns.read, columns.matched, columns.sent, columns.person
         self.group_names = plan.group_names
@@ -333,7 +333,7 @@ class Perturber(ReportMaker):
         place = {question.name: number for number, question in enumerate(self._plan.private)}
         rows = np.flatnonzero(good)
         for block in self._plan.blocks:
-            allowed = np.array([[weight > 0 for weight in group.prior.weights] for group in block.plan.groups])
+            allowed = np.array([[weight > 0 for weight in group.prior.weights] for group in block.groups])
             if len(block.questions) > 1 and not allowed.all():
                 positions = [
                     np.minimum(np.searchsorted(question.answers, answers, "right") - 1, len(question.answers) - 2)
@@ -425,7 +425,7 @@ def known_groups(groups: GroupColumns) -> dict[str, str]:
 # -- inside queries of DuckDB ------------------------------------------------------------------------------------------
 
 
-def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
+def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
     """Add a function called `name` to a `connection`: tacit_perturb(answer), or tacit_perturb(answer, group) where the
     `plan` has groups.
 

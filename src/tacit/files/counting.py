@@ -44,7 +44,7 @@ from tacit.files.reading import (
     quoted,
     reading,
 )
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.tally import LARGEST_WEIGHT, Counts, Kept, Sources, Tally, merge_all
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
@@ -76,7 +76,7 @@ class ReportColumns:
     @classmethod
     def of(
         cls,
-        plan: AnyPlan,
+        plan: Plan,
         by: Sequence[str],
         report_column: str = REPORT,
         group_column: str | None = None,
@@ -110,7 +110,7 @@ class ReportRows:
     names, below 0 where the plan has none, and whether that group's mechanism can send the report.
     """
 
-    def __init__(self, plan: AnyPlan, columns: ReportColumns) -> None:
+    def __init__(self, plan: Plan, columns: ReportColumns) -> None:
         self._columns, self._mechanisms = columns, [group.mechanism for group in plan.groups]
         self._group = None if columns.group is None else Matcher(plan.group_names, columns.group)
         blocks = range(1, len(plan.block_plans) + 1)
@@ -149,7 +149,7 @@ class Piles:
     reports, all different, cost one pass where they come in order and a logarithmic number of merges where not.
     """
 
-    def __init__(self, plan: AnyPlan, columns: ReportColumns) -> None:
+    def __init__(self, plan: Plan, columns: ReportColumns) -> None:
         self._plan, self._columns, self._rows = plan, columns, ReportRows(plan, columns)
         self._piles: dict[tuple[tuple[str, ...], int], list[Any]] = defaultdict(list)
         self.refused: dict[tuple[str, ...], int] = defaultdict(int)
@@ -278,7 +278,7 @@ _SAME_BITS = 64
 
 
 def tally_file(
-    plan: AnyPlan,
+    plan: Plan,
     source: Any,
     *,
     progress: Progress | None = None,
@@ -304,7 +304,7 @@ def tally_file(
 
 
 def tally_by(
-    plan: AnyPlan,
+    plan: Plan,
     source: Any,
     by: Sequence[str],
     *,
@@ -333,7 +333,7 @@ def tally_by(
             return piles.counted(replace(rows, batches=batches), progress)
 
 
-def whole_of(plan: AnyPlan, parts: Mapping[tuple[str, ...], Tally]) -> Tally:
+def whole_of(plan: Plan, parts: Mapping[tuple[str, ...], Tally]) -> Tally:
     """All parts together."""
     return merge_all([Tally(plan.hash, {}), *parts.values()])
 
@@ -402,7 +402,7 @@ def _grouped(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
         yield careful(reader, path, "parquet", duckdb.Error)
 
 
-def _relation_source(relation: Any, plan: AnyPlan, named: ReportColumns, countable: bool) -> Source:
+def _relation_source(relation: Any, plan: Plan, named: ReportColumns, countable: bool) -> Source:
     """The rows of a relation of DuckDB, counted there where that saves work; warns where they name no plan."""
     import duckdb
 

@@ -45,7 +45,7 @@ from tacit.disk import write_text
 from tacit.exact import Number, at_most_exp, budget, exact_integers, exact_ratio, float_above, log_above
 from tacit.files.columns import InputError
 from tacit.mechanism.repeated import Column, columns_of, largest_ratio, n_sequences
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 
 FORMAT = 1
 #: Hexadecimal digits of a person's tag.
@@ -78,14 +78,14 @@ class Occasion:
     stored: str | None = None
 
     @classmethod
-    def of(cls, plan: AnyPlan) -> Occasion:
+    def of(cls, plan: Plan) -> Occasion:
         """The occasion to answer this plan."""
         layers = [group.layers for group in plan.groups if group.layers is not None]
         audits = [each.stored.audit() for each in layers] or [group.audit for group in plan.groups]
         odds = [audit.ldp.ratio for audit in audits]
         most = max((ratio for ratio in odds if ratio is not None), default=Fraction(1))
         ldp = None if None in odds or most >= _MOST_ODDS else _level_above(most)
-        question = None if plan.title is None else plan.title[:_QUESTION]
+        question = None if plan.heading is None else plan.heading[:_QUESTION]
         lip = max([each.lifelong for each in layers] or [group.epsilon for group in plan.groups])
         rule = "layers" if layers else None if plan.follows is None else "belief"
         columns = _columns_of(plan) if plan.block_column is None and rule != "belief" else ()
@@ -123,7 +123,7 @@ class Occasion:
         return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule, **columns, **stored}
 
 
-def _columns_of(plan: AnyPlan) -> tuple[Column, ...]:
+def _columns_of(plan: Plan) -> tuple[Column, ...]:
     """The columns of all groups, if they are few; of two layers those of the stored report. A promise of LDP is for
     every prior, and under the worst one LDP levels add up: it has none.
     """
@@ -295,7 +295,7 @@ class Ledger:
         """The keyed hash that stands for a person."""
         return hmac.new(self._key, person.encode("utf-8"), hashlib.sha256).hexdigest()[:_DIGITS]
 
-    def add(self, plan: AnyPlan, people: Iterable[str] | Mapping[str, str | None]) -> None:
+    def add(self, plan: Plan, people: Iterable[str] | Mapping[str, str | None]) -> None:
         """Note that these people draw a report of the plan, in these groups where they are known. Raises, and notes
         nothing, where one may not.
         """
@@ -325,7 +325,7 @@ class Ledger:
                 self.groups[tag] = [*(each for _, each in self._told(tag)), group]
             self.persons.setdefault(tag, []).append(now.name)
 
-    def _check_limits(self, plan: AnyPlan, now: Occasion, group_of: Mapping[str, str | None]) -> None:
+    def _check_limits(self, plan: Plan, now: Occasion, group_of: Mapping[str, str | None]) -> None:
         """Raise where the reports of a person, with this one, add up to more than a limit: that of the ledger is on all
         reports, that of the plan on those of its series.
         """

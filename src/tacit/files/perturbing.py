@@ -39,7 +39,7 @@ from tacit.files.ledger import Ledger
 from tacit.files.reading import REPORT, STANDARD, Progress, group_column_of, reading
 from tacit.files.writing import Write, holding
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import NEW, AnyPlan, Plan, arms_of, followed_name
+from tacit.plan import NEW, Plan, arms_of, followed_name
 from tacit.randomize import words_of
 
 
@@ -67,7 +67,7 @@ class Handling(TypedDict, total=False):
 
 
 def perturb_file(
-    plan: AnyPlan,
+    plan: Plan,
     source: Any,
     target: str | Path,
     *,
@@ -126,7 +126,7 @@ def perturb_file(
         raise
 
 
-def _memory(plan: AnyPlan, ledger: Ledger | None) -> bytes | None:
+def _memory(plan: Plan, ledger: Ledger | None) -> bytes | None:
     """The secret that stored reports follow from, where the plan has two layers."""
     if all(group.layers is None for group in plan.groups):
         return None
@@ -145,7 +145,7 @@ def _memory(plan: AnyPlan, ledger: Ledger | None) -> bytes | None:
 
 
 def perturb_table(
-    plan: AnyPlan,
+    plan: Plan,
     table: Any,
     *,
     column: str | None = None,

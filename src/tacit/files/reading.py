@@ -44,7 +44,7 @@ from tacit.disk import (
     sheet_rows,
 )
 from tacit.files.columns import InputError, check_columns, check_stamp, is_header, is_text
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.prior import clean_name
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]
@@ -498,7 +498,7 @@ def literal_path(path: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
 
 
-def group_column_of(plan: AnyPlan, asked: str | None) -> str | None:
+def group_column_of(plan: Plan, asked: str | None) -> str | None:
     """Where the groups are: the column 'group' unless another is named; nowhere if the plan names no groups."""
     if plan.group_names:
         return asked or "group"

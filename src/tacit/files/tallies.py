@@ -16,11 +16,11 @@ from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.columns import InputError, number_of
 from tacit.files.counting import tally_by, tally_file, whole_of
 from tacit.files.reading import check_file, no_raw_values
-from tacit.plan import CROSSED, AnyPlan
+from tacit.plan import CROSSED, Plan
 from tacit.tally import SUMS, Tally
 
 
-def read_tally(plan: AnyPlan, source: Any, **options: Any) -> Tally:
+def read_tally(plan: Plan, source: Any, **options: Any) -> Tally:
     """A saved tally of the `plan`, or the count of reports in a file or a table `source`; `options` are those of
     `tally_file`.
 
@@ -43,7 +43,7 @@ def is_tally(source: Any) -> bool:
         return b"tacit_tally" in (pq.read_schema(path).metadata or {})
 
 
-def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
+def checked_tally(plan: Plan, path: str | Path, **options: Any) -> Tally:
     """A saved tally of the plan; weights are in it or nowhere."""
     tally = load_tally(path)
     try:
@@ -157,7 +157,7 @@ SIZE = "size"
 
 
 def read_cells(
-    plan: AnyPlan,
+    plan: Plan,
     source: Any,
     margins: Sequence[str] = (),
     *,
@@ -192,14 +192,14 @@ def read_cells(
     return whole_of(plan, tallies), cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
 
 
-def _recoded_parts(plan: AnyPlan, named: str) -> tuple[str, ...]:
+def _recoded_parts(plan: Plan, named: str) -> tuple[str, ...]:
     """The columns that the groups of a plan are recoded from, where each part of a group's name is of one of them."""
     parts = () if plan.recoding is None else tuple(each.column for each in plan.recoding.groups)
     apart = all(len(name.split(CROSSED)) == len(parts) for name in plan.group_names)
     return parts if apart and named not in parts else ()
 
 
-def _no_column(plan: AnyPlan, source: Any, column: str) -> str:
+def _no_column(plan: Plan, source: Any, column: str) -> str:
     said = f"{source} is a tally, which has no column '{column}'. "
     if column in plan.public_questions:
         return said + "Public answers are counted from the reports: use them instead."

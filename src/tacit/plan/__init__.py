@@ -1,28 +1,34 @@
 """The plan: the one contract between client, collector and analyst."""
 
-from tacit.plan._any_plan import (
+from tacit.plan._group import Aim, Certificate, Group, PlanError
+from tacit.plan._names import (
     NEW,
-    NOT_ASKED,
-    AnyPlan,
-    Question,
     arm_name,
     arms_of,
     base_name,
-    contract_hash,
+    block_name,
     crossed_name,
     followed_name,
-    malformed,
     margins,
+)
+from tacit.plan._plan import ErrorField, Follows, Plan, contract_hash, malformed, read_json
+from tacit.plan._question import (
+    BLOCK,
+    CHANCES,
+    NOT_ASKED,
+    RESERVED,
+    Block,
+    Question,
+    Wording,
+    check_routes,
+    joint_values,
     value_from_text,
 )
-from tacit.plan._group import Aim, Certificate, Group, PlanError
-from tacit.plan._plan import CHANCES, Block, ErrorField, Follows, Plan, joint_values, read_json
-from tacit.plan._questionnaire import BLOCK, RESERVED, Questionnaire, Wording, block_name, load_plan, read_plan
 from tacit.plan._recoding import CROSSED, RecodedColumn, Recoding, number_in
 
 __all__ = [
-    "BLOCK", "CHANCES", "CROSSED", "NEW", "NOT_ASKED", "RESERVED", "Aim", "AnyPlan", "Block", "Certificate",
-    "ErrorField", "Follows", "Group", "Plan", "PlanError", "Question", "Questionnaire", "RecodedColumn", "Recoding",
-    "Wording", "arm_name", "arms_of", "base_name", "block_name", "contract_hash", "crossed_name", "followed_name",
-    "joint_values", "load_plan", "malformed", "margins", "number_in", "read_json", "read_plan", "value_from_text",
+    "BLOCK", "CHANCES", "CROSSED", "NEW", "NOT_ASKED", "RESERVED", "Aim", "Block", "Certificate", "ErrorField",
+    "Follows", "Group", "Plan", "PlanError", "Question", "RecodedColumn", "Recoding", "Wording", "arm_name", "arms_of",
+    "base_name", "block_name", "check_routes", "contract_hash", "crossed_name", "followed_name", "joint_values",
+    "malformed", "margins", "number_in", "read_json", "value_from_text",
 ]  # fmt: skip

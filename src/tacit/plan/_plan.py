@@ -3,47 +3,52 @@
 A plan says what is asked, of which groups, with which prior and budget, and which integers each device uses. Nothing
 else is needed to randomize, to tally or to estimate. Reading a plan audits it again: one whose integers do not keep
 the promise it states is refused. Every field is described in docs/plan.md and in plan.schema.json.
+
+A plan asks `questions`; one question is the case of one. The private ones are reported in `blocks`. The device draws
+one block at random, by public chances, and reports on that block only. Which block is drawn does not depend on the
+answers. So a report about a block keeps, for every answer, every combination of answers and every set of combinations
+of the whole record, the promise of the block: for an event A of the record,
+
+    Pr(A | y) / Pr(A) = Σ_x Pr(x | A) Q(y|x) / λ(y)   is a mean of the lifts of the block's cells x,
+
+and a mean lies between the smallest and the largest of them. Read alone, a block is a plan of one question: which of
+the joint cells.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
-
-from tacit.disk import kind_of_json
-from tacit.exact import Integers, Number, budget, exact_ratio
+from tacit.disk import kind_of_json, write_text
+from tacit.exact import MAX_EPSILON, Number, budget, exact_ratio
 from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
 from tacit.mechanism.repeated import Transition, check_transition
 from tacit.mechanism.table import Channel
-from tacit.plan._any_plan import (
-    AnyPlan,
-    Question,
-    QuestionKind,
-    canonical_hash,
-    contract_hash,
-    refusing,
-    series_of,
-    value_from_text,
-)
 from tacit.plan._group import Certificate, Group, PlanError, smallest_level
-from tacit.plan._recoding import CROSSED
+from tacit.plan._names import block_name
+from tacit.plan._question import BLOCK, CHANCES, Block, Question, Wording, check_routes
+from tacit.plan._recoding import Recoding
 from tacit.prior import Prior, Value, has_unseen
-from tacit.task import Matrix, Quantiles, Task, prior_variance
+from tacit.task import Task, prior_variance
 
 FORMAT = 1
 #: The errors per respondent that a certificate states.
 ErrorField = Literal["aimed", "aimed_for_participants", "ldp_aimed", "prior_variance"]
-#: The chances of all blocks add up to this: a device draws one with a word of 16 bits.
-CHANCES = 2**16
+#: Every wording is hashed with all before it, so their number is bounded.
+_MOST_EARLIER = 100
+#: Derived fields of a group: they are verified against the contract, not part of it, so the hash leaves them out.
+_DERIVED = ("certificate", "levels")
 #: Files that are no plans.
 _TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".jsonl", ".arrow", ".feather")
 
@@ -90,56 +95,95 @@ class Follows:
 
 
 @dataclass(frozen=True)
-class Plan(AnyPlan):
-    """A plan of one question: a task and the groups it is asked of, all over the same values.
+class Plan:
+    """Questions, the blocks that the private ones are reported in, and the promise for the whole record.
 
-    Where answers may lie `between` the values, which then are numbers in ascending order, an answer is first rounded at
-    random to one of its two neighbours (`Randomizer.rounded`), so that its expectation stays what it is: a question for
-    a number needs no categories, and its sum is estimated as if the values were all there is.
+    Reports are counted by `groups`: every group of every block. A survey that is repeated is a series of plans: `wave`
+    counts them from 1, and `series` is the hash of the first. `earlier` are the earlier wordings in this wave, oldest
+    first (`reworded`). `limit` is the largest LIP level that the reports of one person in the series may add up to:
+    devices refuse to draw beyond it. `follows` says that the groups are people with the same earlier reports, and the
+    priors what these leave to believe. With a `recoding` raw data are read as last year's were: it says how cells
+    become answers and groups; the columns of its answers are named as questions. `notes` are those of the planner.
 
-    `follows` says that the groups are people with the same earlier reports, and the priors what these leave to believe.
+    A plan of one question also has a `task`, its `values`, and groups of its own (`of_groups`). Where answers may lie
+    `between` the values, which then are numbers in ascending order, an answer is first rounded at random to one of its
+    two neighbours (`Randomizer.rounded`), so that its expectation stays what it is: a question for a number needs no
+    categories, and its sum is estimated as if the values were all there is.
     """
 
-    task: Task
-    groups: tuple[Group, ...]
-    question: str | None = None
-    between: bool = False
+    questions: tuple[Question, ...]
+    blocks: tuple[Block, ...]
+    title: str | None = None
+    notes: tuple[str, ...] = ()
+    wave: int = 1
+    series: str | None = None
+    earlier: tuple[Wording, ...] = ()
+    limit: Fraction | None = None
+    recoding: Recoding | None = None
     follows: Follows | None = None
 
     def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in ("" if self.title is None else self.title, *self.notes)):
+            raise PlanError("The title and the notes of a plan must be texts.")
+        if has_unseen(self.title or ""):
+            raise PlanError("The title of a plan must not hold control characters or marks of direction.")
+        if len({question.name for question in self.questions}) < len(self.questions):
+            raise PlanError("The questions of a plan must have different names.")
+        placed = [question for block in self.blocks for question in block.questions]
+        if sorted(each.name for each in placed) != sorted(each.name for each in self.private) or not self.private:
+            raise PlanError("Every private question of a plan must be in one block, and in one only.")
+        if any(question not in self.private for question in placed):
+            raise PlanError("A block asks a question in another form than the plan.")
+        if sum(block.chance for block in self.blocks) != CHANCES:
+            raise PlanError(f"The chances of the blocks must add up to {CHANCES}.")
+        promises = [[(g.name, g.epsilon, g.notion, g.ldp_cap) for g in block.groups] for block in self.blocks]
+        if any(promise != promises[0] for promise in promises):
+            raise PlanError("All blocks of a plan must have the same groups with the same promises.")
+        check_routes(self.questions)
         self._check_series()
+        if len(self.questions) > 1 and (self.stored or self.follows):
+            raise PlanError("The same people are asked again, in two layers or by the belief rule, one question only.")
         if self.follows is not None and self.wave == 1:
             raise PlanError("A first wave follows no other.")
         if self.follows is not None and self.follows.transition and len(self.follows.transition) != len(self.values):
             raise PlanError(
                 f"The transition matrix of a plan must have a row for each of its {len(self.values)} answers."
             )
-        names = [group.name for group in self.groups]
-        if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
-            raise PlanError("A plan needs one unnamed group, or several groups with different names.")
-        if any(group.prior.values != self.values for group in self.groups):
-            raise PlanError("All groups of a plan must have the same values, in the same order.")
-        if any(isinstance(name, str) and has_unseen(name) for name in (*names, *self.values)):
-            raise PlanError("Names of values and groups must not hold control characters or marks of direction.")
-        if self.between and not self._is_range():
-            raise PlanError("Answers between the values need a sum over at least two numbers in ascending order.")
-        if self.between and not all(all(group.prior.weights) for group in self.groups):
-            raise PlanError("Answers between the values need a positive prior for each: all are rounded to them.")
-        # Refuses a sum of names, or a survey of a value that is not there.
-        object.__setattr__(self, "task", self._planned_task())
-        if not self.task.takes_weights and any(group.weight != 1 or group.offset for group in self.groups):
-            raise PlanError("Groups have a weight and an offset in a weighted sum only.")
-        if len({group.layers is None for group in self.groups}) > 1:
-            raise PlanError("Either all groups of a plan have two layers, or none.")
-        if self.between and self.groups[0].layers is not None:
-            raise PlanError("Two layers need answers that are values: rounding would store a report of each neighbour.")
         if self.recoding is not None:
-            if len(self.recoding.answers) != 1:
-                raise PlanError("The recoding of a plan of one question must have one column of answers.")
-            column = self.recoding.answers[0].column
-            self.recoding.check({column: None if self.between else self.values}, self.group_names)
-        for group in self.groups:
-            group.check()
+            asked = {each.name: None if each.kind == "number" else each.answers for each in self.questions}
+            self.recoding.check(asked, self.group_names)
+        for wording in self.earlier:
+            # Refuses words that no plan can have had.
+            wording.put_into(self.questions)
+
+    # -- plans of one question ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def of_groups(
+        cls,
+        task: Task,
+        groups: Sequence[Group],
+        question: str | None = None,
+        *,
+        between: bool = False,
+        recoding: Recoding | None = None,
+        **series: Any,
+    ) -> Self:
+        """A plan of one question, in these words: a task and the groups it is asked of, all over the same values.
+
+        The question is named as its column in files: "value", or the column of the `recoding`. `series` are other
+        fields of the plan.
+        """
+        if recoding is not None and len(recoding.answers) != 1:
+            raise PlanError("The recoding of a plan of one question must have one column of answers.")
+        asked = Question(
+            name="value" if recoding is None else recoding.answers[0].column,
+            answers=groups[0].prior.values if groups else (),
+            kind="number" if between else "one-of",
+            task=None,
+            text={} if question is None else {"": question},
+        )
+        return cls((asked,), (Block((asked,), task, tuple(groups)),), recoding=recoding, **series)
 
     @classmethod
     def of(
@@ -151,7 +195,7 @@ class Plan(AnyPlan):
         *,
         notion: Literal["lip", "ldp"] = "lip",
         question: str | None = None,
-    ) -> Plan:
+    ) -> Self:
         """A plan of your own channel, with one unnamed group: audited, and ready to randomize, tally and estimate.
 
         The `channel` is a matrix Q(y|x) with a row for each value and a column for each report, or a `Mechanism`. A
@@ -187,96 +231,70 @@ class Plan(AnyPlan):
             method="given",
         )
         group = Group(name=None, epsilon=level, mechanism=mechanism, notion=notion, certificate=certificate)
-        return cls(asked, (group,), question)
+        return cls.of_groups(asked, (group,), question)
 
-    def _planned_task(self) -> Task:
-        """The task as JSON can hold it, which must be the same for all groups."""
-        first = self.task.as_planned(self.groups[0].prior)
-        # Only a user's own task, which becomes a matrix, could use the probabilities.
-        if first is not self.task and any(self.task.as_planned(group.prior) != first for group in self.groups[1:]):
-            raise PlanError("The g of a task must depend on the values only, not on their probabilities.")
-        return first
+    @classmethod
+    def of_block(cls, block: Block) -> Self:
+        """A block as a plan of one question: which of the joint cells."""
+        name = "cell of " + ", ".join(question.name for question in block.questions)
+        asked = Question(name=name, answers=block.values, task=None)
+        return cls((asked,), (Block((asked,), block.task, block.groups),))
 
-    def _is_range(self) -> bool:
-        prior = self.groups[0].prior
-        if not prior.is_numeric or len(prior) < 2 or math.isinf(float(prior.numbers[-1]) - float(prior.numbers[0])):
-            return False
-        return bool((prior.numbers[1:] > prior.numbers[:-1]).all()) and self.task.adds_numbers
+    def changed(self, task: Task | None = None, groups: Sequence[Group] | None = None, **fields: Any) -> Self:
+        """The plan of one question with another task, other groups, or other `fields` of the plan."""
+        block = self.single("Another task, or groups,").blocks[0]
+        other = replace(block, task=task or block.task, groups=block.groups if groups is None else tuple(groups))
+        return replace(self, blocks=(other,), **fields)
+
+    def single(self, what: str) -> Self:
+        """The plan itself, for `what` only a plan of one question can do; raises `PlanError` for another."""
+        if len(self.questions) > 1:
+            raise PlanError(f"{what} is for plans of one question, and this plan has several.")
+        return self
+
+    @property
+    def _block(self) -> Block:
+        return self.single("A task, and values,").blocks[0]
+
+    @property
+    def task(self) -> Task:
+        """What is estimated."""
+        return self._block.task
 
     @property
     def values(self) -> tuple[Value, ...]:
         """The domain: what a respondent can answer, or, `between`, the numbers that answers are rounded to."""
-        return self.groups[0].prior.values
+        return self._block.values
 
     @property
-    def title(self) -> str | None:
-        """What the plan is about, in words: its question."""
-        return self.question
+    def question(self) -> str | None:
+        """The question in words, if there are any."""
+        asked = self._block.questions[0]
+        return asked.words if asked.text else None
 
-    @cached_property
-    def questions(self) -> tuple[Question, ...]:
-        """The one question, named as its column in files of answers."""
-        column = "value" if self.recoding is None else self.recoding.answers[0].column
-        kind: QuestionKind = "number" if self.between else "one-of"
-        text = {} if self.question is None else {"": self.question}
-        return (Question(name=column, answers=self.values, kind=kind, text=text),)
+    @property
+    def between(self) -> bool:
+        """Whether answers may lie between the values, and the task adds them up."""
+        return self._block.is_own and self._block.questions[0].kind == "number"
 
-    @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """The one block."""
-        return (Block(self.questions, CHANCES, self),)
-
-    def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
-        """The plan of the next wave, with the groups of the plan that is given. It holds no notes."""
-        (later,) = plans
-        return replace(self, groups=later.groups, wave=self.wave + 1, series=self.first_wave, earlier=())
-
-    def single(self, what: str) -> Plan:
-        return self
-
-    @cached_property
+    @property
     def row_values(self) -> list[Value | None]:
         """The label of each row of the estimate (`Task.row_values`)."""
         return self.task.row_values(self.values)
 
-    def reading(self, task: Task, question: str | None = None) -> Plan:
+    def reading(self, task: Task, question: str | None = None) -> Self:
         """The same contract, its reports read for another task, or one question of a block. The hash stays: it is about
         what devices do. The weights of a weighted sum are left out where the other task has none.
         """
         groups = self.groups
         if self.takes_weights and not task.takes_weights:
             groups = tuple(replace(group, weight=Fraction(1), offset=Fraction(0)) for group in groups)
-        question = question or self.question
-        other = replace(self, task=task, groups=groups, between=False, recoding=None, question=question)
+        words = question or self.question
+        asked = replace(self.questions[0], kind="one-of", task=None, text={} if words is None else {"": words})
+        other = replace(self, questions=(asked,), blocks=(Block((asked,), task, groups),), recoding=None, earlier=())
         object.__setattr__(other, "hash", self.hash)
         object.__setattr__(other, "hashes", self.hashes)
         return other
-
-    def reworded(self, title: str | None = None, texts: Mapping[str, Mapping[str, str]] | None = None) -> Plan:
-        """The same plan with a corrected question. It carries the earlier wording, so its reports are pooled with the
-        earlier ones (`hashes`), and a device that has answered does not draw again.
-
-        >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram", question="Are you il?")
-        >>> better = plan.reworded("Are you ill?")
-        >>> better.earlier, better.hashes == (plan.hash, better.hash)
-        (('Are you il?',), True)
-        """
-        if texts:
-            raise PlanError("A plan of one question has no other words than its question.")
-        if title == self.question:
-            raise PlanError("This is the wording that the plan has already.")
-        return replace(self, question=title, earlier=(*self.earlier, self.question))
-
-    @property
-    def takes_weights(self) -> bool:
-        return self.task.takes_weights
-
-    def group(self, name: str | None) -> Group:
-        """The group of that name."""
-        for group in self.groups:
-            if group.name == name:
-                return group
-        raise KeyError(f"This plan has no group {name!r}.")
 
     def expected_rmse(self, shares: Sequence[Fraction], respondents: int, field: ErrorField = "aimed") -> float:
         """√ of the expected squared error of the estimated total over that many respondents, as the planner stated it.
@@ -296,6 +314,189 @@ class Plan(AnyPlan):
             total += float(share) * respondents * float(group.weight) ** 2 * float(getattr(group.certificate, field))
         return math.sqrt(total)
 
+    # -- what is asked ------------------------------------------------------------------------------------------------
+
+    @property
+    def heading(self) -> str | None:
+        """What the plan is about, in words: its title, or its only question."""
+        return self.title if self.title is not None or len(self.questions) > 1 else self.question
+
+    @property
+    def private(self) -> tuple[Question, ...]:
+        """The questions whose answers are randomized."""
+        return tuple(question for question in self.questions if not question.public)
+
+    @cached_property
+    def public_questions(self) -> tuple[str, ...]:
+        """The names of the questions whose answers travel as they are."""
+        return tuple(question.name for question in self.questions if question.public)
+
+    @property
+    def public_notes(self) -> list[str]:
+        """What the planner found out about readers who use public answers: for them the promise may be weaker."""
+        about = tuple(f"{name} is public" for name in self.public_questions)
+        return [note for note in self.notes if note.startswith(about)]
+
+    @cached_property
+    def public_cells(self) -> dict[tuple[str, ...], int]:
+        """The combinations of answers to public questions, in order, numbered: the last one changes fastest. Without
+        any there is one, of none.
+        """
+        answers = [map(str, question.answers) for question in self.questions if question.public]
+        return {cell: place for place, cell in enumerate(product(*answers))}
+
+    def question_of(self, name: str | None = None) -> Question:
+        """The question of that name; without a name the only private one."""
+        if name is None:
+            if len(self.private) > 1:
+                known = ", ".join(each.name for each in self.private)
+                raise PlanError(
+                    f"This plan has several questions: say which one, as in --question NAME. It has {known}."
+                )
+            return self.private[0]
+        for question in self.questions:
+            if question.name == name:
+                return question
+        raise PlanError(
+            f"This plan has no question {name!r}. It has {', '.join(each.name for each in self.questions)}."
+        )
+
+    def block_of(self, *names: str) -> Block:
+        """The block that all these questions are in."""
+        for name in names:
+            if self.question_of(name).public:
+                raise PlanError(f"The question {name!r} is public: its answers are a column beside the reports.")
+        for block in self.blocks:
+            if set(names) <= {question.name for question in block.questions}:
+                return block
+        raise PlanError(
+            f"No block holds {' and '.join(names)} together, so no report tells about both. Plan with "
+            f"--cross {','.join(names)}."
+        )
+
+    def asking(self, name: str | None = None, *, first: bool = False) -> Self:
+        """The plan of a question's block, read for that question (`Block.margin`); without a name for the only one."""
+        question = self.question_of(name)
+        block = self.block_of(question.name)
+        if block.is_own and len(self.questions) == 1:
+            return self
+        return self.read_block(block, block.margin(question.name, first=first), question.words)
+
+    def read_block(self, block: Block, task: Task, question: str | None = None) -> Self:
+        """The plan of a block, read for another task."""
+        return self.block_plans[self.blocks.index(block)].reading(task, question)
+
+    # -- blocks and groups --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def block_plans(self) -> tuple[Self, ...]:
+        """Each block as a plan of one question; of a plan of one question the plan itself."""
+        if len(self.questions) == 1:
+            return (self,)
+        return tuple(map(self.of_block, self.blocks))
+
+    @property
+    def block_column(self) -> str | None:
+        """The column of reports that says which block each is about; None where there is one question only."""
+        return BLOCK if len(self.questions) > 1 else None
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Every group of every block, of several questions under a name of its own (`block_name`)."""
+        if self.block_column is None:
+            return self.blocks[0].groups
+        return tuple(
+            replace(group, name=block_name(group.name, number))
+            for number, block in enumerate(self.blocks, start=1)
+            for group in block.groups
+        )
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, str | None], ...]:
+        """For each of `groups` the place of its block, and its name there."""
+        return tuple((place, group.name) for place, block in enumerate(self.blocks) for group in block.groups)
+
+    @cached_property
+    def group_names(self) -> list[str]:
+        """The names of the groups; none where all respondents share one prior."""
+        return [group.name for group in self.blocks[0].groups if group.name is not None]
+
+    @cached_property
+    def counted_as(self) -> dict[tuple[str | None, int | None], int]:
+        """Where in `groups` a report is counted, by its group and its block, from 1; None where it needs no block."""
+        return {
+            (name, None if self.block_column is None else block + 1): k for k, (block, name) in enumerate(self.places)
+        }
+
+    def group(self, name: str | None) -> Group:
+        """The group of that name."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(f"This plan has no group {name!r}.")
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether weights of any sign are part of what is asked (`Task.takes_weights`); else a weight says how many
+        people a report stands for.
+        """
+        return any(block.task.takes_weights for block in self.blocks)
+
+    @cached_property
+    def stored(self) -> str | None:
+        """How reports are stored in two layers, as a hash: plans of which it is the same share stored reports."""
+        if any(group.layers is None for block in self.blocks for group in block.groups):
+            return None
+        told = [group.to_dict() for group in self.groups]
+        return canonical_hash([[each["group"], each["prior"], each["layers"]["stored"]] for each in told])
+
+    # -- waves and words ----------------------------------------------------------------------------------------------
+
+    @property
+    def first_wave(self) -> str:
+        """The hash of the first plan of the series, which names it; of a first wave its own, in its first wording."""
+        return self.hashes[0] if self.series is None else self.series
+
+    def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
+        """The plan of the next wave, in which the blocks have the groups of these plans; `notes` are about their
+        priors. Notes about the priors of this wave are left out; what is public still is.
+        """
+        kept = tuple(dict.fromkeys([*self.public_notes, *notes]))
+        blocks = tuple(
+            replace(block, task=later.task, groups=later.groups)
+            for block, later in zip(self.blocks, plans, strict=True)
+        )
+        return replace(self, blocks=blocks, wave=self.wave + 1, series=self.first_wave, earlier=(), notes=kept)
+
+    def reworded(self, title: str | None = None, texts: Mapping[str, Mapping[str, str]] | None = None) -> Self:
+        """The same plan in corrected words: another title, which is the question in a plan of one question without a
+        title, and other texts of some questions, by name and language.
+
+        It carries the earlier words, so its reports are pooled with the earlier ones (`hashes`), and a device that has
+        answered does not draw again.
+
+        >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram", question="Are you il?")
+        >>> better = plan.reworded("Are you ill?")
+        >>> better.earlier[0].texts, better.hashes == (plan.hash, better.hash)
+        ({'value': {'': 'Are you il?'}}, True)
+        """
+        said = dict(texts or {})
+        for name in said:
+            self.question_of(name)
+        if title is not None and self.title is None and len(self.questions) == 1:
+            name = self.questions[0].name
+            said[name] = {**said.get(name, {}), "": title}
+            title = None
+        asked = [replace(each, text={**each.text, **said.get(each.name, {})}) for each in self.questions]
+        old, new = Wording.of(self.title, self.questions), Wording.of(self.title if title is None else title, asked)
+        if new == old:
+            raise PlanError("This is the wording that the plan has already.")
+        known = {each.name: each for each in asked}
+        blocks = (replace(each, questions=tuple(known[one.name] for one in each.questions)) for each in self.blocks)
+        return replace(
+            self, questions=tuple(asked), blocks=tuple(blocks), title=new.title, earlier=(*self.earlier, old)
+        )
+
     @cached_property
     def hashes(self) -> tuple[str, ...]:
         """The hashes of this plan in all its wordings, oldest first, its own last; tallies of all of them are pooled.
@@ -303,188 +504,173 @@ class Plan(AnyPlan):
         Each is computed again by putting the earlier words back. A plan that differs in anything else has another
         hash, so this proves that only words changed. The first one names the wave: it stays when words are corrected.
         """
-        now = {name: field for name, field in self._fields().items() if name != "earlier"}
+        now = self._fields()
         before = [
-            contract_hash(now | {"question": words} | ({"earlier": list(self.earlier[:place])} if place else {}))
+            contract_hash(
+                {name: part for name, part in now.items() if name != "earlier"}
+                | {"title": words.title, "questions": [each.to_dict() for each in words.put_into(self.questions)]}
+                | ({"earlier": now["earlier"][:place]} if place else {})
+            )
             for place, words in enumerate(self.earlier)
         ]
         return (*before, self.hash)
 
+    def _check_series(self) -> None:
+        """Raise `PlanError` unless the wave counts from 1, every later wave names the first plan of its series, and the
+        limit allows for one report.
+        """
+        wave, series, limit = self.wave, self.series, self.limit
+        if len(self.earlier) > _MOST_EARLIER:
+            raise PlanError(f"A plan has at most {_MOST_EARLIER} earlier wordings. Got {len(self.earlier)}.")
+        if type(wave) is not int or not 1 <= wave < 2**31:
+            raise PlanError(f"The wave of a plan must be a whole number, at least 1. Got {wave!r} instead.")
+        if (series is None) != (wave == 1):
+            raise PlanError("A plan names the first plan of its series from its second wave on, and only then.")
+        if series is not None and (not isinstance(series, str) or not re.fullmatch("[0-9a-f]{64}", series)):
+            raise PlanError("The series of a plan must be the hash of its first plan, 64 hexadecimal digits.")
+        # Two layers count with the lifelong level from the first report on.
+        least = max(group.epsilon if group.layers is None else group.layers.lifelong for group in self.groups)
+        if limit is not None and not least <= limit <= MAX_EPSILON:
+            raise PlanError(
+                f"The limit of a plan must be from {float(least):g}, the level of its first report, to {MAX_EPSILON}. "
+                f"Got {float(limit):g} instead."
+            )
+
+    # -- JSON ---------------------------------------------------------------------------------------------------------
+
     @cached_property
-    def stored(self) -> str | None:
-        told = [each.to_dict() for each in self.groups]
-        if any("layers" not in each for each in told):
-            return None
-        parts = [[each["group"], each["prior"], each["layers"]["stored"]] for each in told]
-        return canonical_hash(parts)
+    def hash(self) -> str:
+        """SHA-256 of the contract in canonical JSON: it names the plan."""
+        return contract_hash(self._fields())
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same contract, read for the same task. Certificates are derived: they do not count."""
-        return isinstance(other, Plan) and (self.hash, self.task) == (other.hash, other.task)
+        return isinstance(other, Plan) and self._read_for() == other._read_for()
 
     def __hash__(self) -> int:
         return int(self.hash[:15], 16)
 
+    def _read_for(self) -> tuple[object, ...]:
+        return self.hash, *(block.task for block in self.blocks)
+
     def _fields(self) -> dict[str, Any]:
-        numeric = self.groups[0].prior.is_numeric
         return {
             "tacit_plan": FORMAT,
-            "question": self.question,
-            "task": self.task.to_dict(self.groups[0].prior),
-            "domain": {
-                "numeric": numeric,
-                "values": [str(value) for value in self.values],
-                **({"between": True} if self.between else {}),
-            },
-            **self._series_fields(self.earlier),
+            "title": self.title,
+            **({} if self.series is None else {"wave": self.wave, "series": self.series}),
+            **({} if self.limit is None else {"limit": str(self.limit)}),
+            **({"earlier": [words.to_dict() for words in self.earlier]} if self.earlier else {}),
+            **({} if self.recoding is None else {"recoding": self.recoding.to_dict()}),
             **({} if self.follows is None else {"follows": self.follows.to_dict()}),
-            "groups": [group.to_dict() for group in self.groups],
+            "questions": [question.to_dict() for question in self.questions],
+            "blocks": [block.to_dict() for block in self.blocks],
+            "notes": list(self.notes),
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"hash": self.hash} | self._fields()
+
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
-        """Read, check the hash and audit a plan."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read, check the hash and audit the plan that the JSON object `data` holds.
+
+        >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+        >>> Plan.from_dict(plan.to_dict()) == plan
+        True
+        """
         if data.get("tacit_plan") != FORMAT:
             kind = kind_of_json(data) if "tacit_plan" not in data else None
             if kind is not None:
                 raise PlanError(f"This is {kind}. A plan is what `tacit plan` writes; commands take it first.")
             raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
-        if "blocks" in data:
-            raise PlanError("This is a plan of several questions: read it with tacit.plan.load_plan.")
         with refusing():
             if contract_hash(data) != data["hash"]:
                 raise PlanError("This plan was altered: its content does not match its hash.")
-            domain = data["domain"]
-            values = [value_from_text(text) if domain["numeric"] else text for text in domain["values"]]
-            groups = tuple(Group.from_dict(group, values) for group in data["groups"])
-            between = domain.get("between", False)
-            if not isinstance(between, bool):
-                raise PlanError("The field 'between' of a domain must be true or false.")
-            task = Task.from_dict(data["task"], values)
-            follows = Follows.from_dict(data["follows"]) if "follows" in data else None
-            plan = cls(task, groups, data.get("question"), between, follows, **series_of(data))
-            for group, stored in zip(plan.groups, data["groups"], strict=True):
-                group.check_derived(plan.task, stored.get("levels", {}))
-            words = (plan.question, *plan.earlier)
-            if not all(isinstance(each, str | None) for each in words) or plan.hash != data["hash"]:
-                raise PlanError("The question must be a text or null, and everything else written as Tacit writes it.")
+            questions = {each["name"]: Question.from_dict(each) for each in data["questions"]}
+            plan = cls(
+                tuple(questions.values()),
+                tuple(Block.from_dict(block, questions) for block in data["blocks"]),
+                data["title"],
+                tuple(data["notes"]),
+                wave=data.get("wave", 1),
+                series=data.get("series"),
+                earlier=tuple(map(Wording.from_dict, data.get("earlier", ()))),
+                limit=exact_ratio(data["limit"]) if "limit" in data else None,
+                recoding=Recoding.from_dict(data["recoding"]) if "recoding" in data else None,
+                follows=Follows.from_dict(data["follows"]) if "follows" in data else None,
+            )
+            # What was read has the hash of the text, so the text has no other fields or forms.
+            if plan.hash != data["hash"]:
+                raise PlanError("The names of questions must be different, and everything as Tacit writes it.")
         return plan
 
     @classmethod
-    def load(cls, path: str | Path) -> Plan:
-        """Read and audit a plan file."""
+    def load(cls, path: str | Path) -> Self:
+        """Read and audit the plan file at `path`.
+
+        Raises `PlanError` where the file is not a plan, was altered, or does not keep its promise.
+
+        >>> Plan.load("nowhere.json")
+        Traceback (most recent call last):
+        FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.json'
+        """
         return cls.from_dict(read_json(path))
 
-
-@dataclass(frozen=True)
-class Block:
-    """Questions that are reported on together: a plan over their joint cells, and the chance to be drawn, of 65536."""
-
-    questions: tuple[Question, ...]
-    chance: int
-    plan: Plan
-
-    def __post_init__(self) -> None:
-        names = ", ".join(question.name for question in self.questions)
-        if self.plan.values != joint_values(self.questions):
-            raise PlanError(f"The values of the block of {names} must be the combinations of its answers, in order.")
-        if type(self.chance) is not int or not 0 < self.chance <= CHANCES:
-            raise PlanError(f"The chance of the block of {names} must be a whole number from 1 to {CHANCES}.")
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether this is the block of a plan of one question."""
-        return self.questions is self.plan.questions
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of answers of each question."""
-        return tuple(len(question.answers) for question in self.questions)
-
-    @property
-    def share(self) -> float:
-        """The probability that a device draws this block."""
-        return self.chance / CHANCES
-
-    def place(self, name: str) -> int:
-        """The place of a question in the block."""
-        return [question.name for question in self.questions].index(name)
-
-    def cells(self, positions: Sequence[Integers]) -> Integers:
-        """The joint cells of positions, an array for each question of the block."""
-        found: Integers = np.ravel_multi_index([np.asarray(each, dtype=np.int64) for each in positions], self.sizes)
-        return found
-
-    def answers_of(self, *names: str) -> list[Integers]:
-        """For each named question the position of its answer in every joint cell."""
-        every = np.unravel_index(np.arange(math.prod(self.sizes)), self.sizes)
-        return [every[self.place(name)].astype(np.int64) for name in names]
-
-    def margin(self, name: str, *, first: bool = False) -> Plan:
-        """The block's plan, read for one question: its shares, the count of the surveyed answer, or its sum. With
-        `first` a question of two answers is read for the first one only. A plan of one question has a task of its own.
-        """
-        if self._is_whole:
-            return self.plan
-        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
-        if question.task == "quantiles":
-            return self.cumulative(name)
-        if question.task == "mean":
-            numbers = np.array(question.answers, dtype=np.float64)[held][:, None]
-            return self.plan.reading(Matrix(numbers.tolist()), question.words)
-        shown = 1 if question.task == "survey" or (first and len(question.answers) == 2) else len(question.answers)
-        indicators = (held[:, None] == np.arange(shown)).astype(int)
-        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))), question.words)
-
-    def cumulative(self, name: str) -> Plan:
-        """The block's plan, read for how many answers to a question are at most each number but the largest."""
-        if self._is_whole:
-            return self.plan.reading(Quantiles())
-        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
-        answers = np.array(question.answers, dtype=np.float64)
-        numbers = sorted(question.answers, key=float)[:-1]
-        at_most = answers[held][:, None] <= np.array(numbers, dtype=np.float64)
-        return self.plan.reading(Matrix(at_most.astype(int).tolist(), [f"at most {number}" for number in numbers]))
-
-    def with_margin(self, name: str, answers: Prior) -> Prior:
-        """A distribution over the joint cells in which one question has the distribution `answers`; all mass of an
-        answer is in one cell. It is right for what concerns this question, and for nothing else.
-        """
-        if self._is_whole:
-            return answers
-        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
-        weights = dict(zip(answers.values, answers.weights, strict=True))
-        if not set(weights) <= set(question.answers):
-            raise PlanError(f"The numbers must be about answers to {name!r}, and no others.")
-        first = {place: cell for cell, place in reversed(list(enumerate(held.tolist())))}
-        mass = [0] * len(held)
-        for place, answer in enumerate(question.answers):
-            mass[first[place]] = weights.get(answer, 0)
-        return Prior(self.plan.values, mass)
-
-    def cross(self, first: str, second: str) -> Plan:
-        """The block's plan, read for the cells of the table of two questions, the second one changing fastest."""
-        one, two = self.answers_of(first, second)
-        width = len(self.questions[self.place(second)].answers)
-        wanted = len(self.questions[self.place(first)].answers) * width
-        indicators = ((one * width + two)[:, None] == np.arange(wanted)).astype(int)
-        names = joint_values((self.questions[self.place(first)], self.questions[self.place(second)]))
-        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, names))))
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, atomically."""
+        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
 
-def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
-    """The names of the joint cells of some `questions`: the answers of one question as they are, else "yes / no".
+def contract_hash(data: Mapping[str, Any]) -> str:
+    """SHA-256, in hexadecimal, over the contract in the JSON `data` of a plan: sorted keys, no spaces, UTF-8, without
+    the hash and the derived fields of groups.
 
-    >>> joint_values([Question(name="a", answers=("x", "y")), Question(name="b", answers=(0, 1))])
-    ('x / 0', 'x / 1', 'y / 0', 'y / 1')
+    The contract holds only strings, small integers, booleans, nulls, lists and objects, so every language writes the
+    same canonical text.
+
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> contract_hash(plan.to_dict()) == plan.hash
+    True
     """
-    if len(questions) == 1:
-        return tuple(questions[0].answers)
-    sizes = [len(question.answers) for question in questions]
-    return tuple(
-        CROSSED.join(str(question.answers[place]) for question, place in zip(questions, places, strict=True))
-        for places in np.ndindex(*sizes)
-    )
+    contract = {key: part for key, part in data.items() if key != "hash"}
+    contract["blocks"] = [
+        {**block, "groups": [{key: part for key, part in group.items() if key not in _DERIVED} for group in groups]}
+        for block in data["blocks"]
+        for groups in (block["groups"],)
+    ]
+    return canonical_hash(contract)
+
+
+def canonical_hash(content: Any) -> str:
+    """SHA-256, in hexadecimal, of canonical JSON."""
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What goes wrong while a plan's JSON is read becomes a `PlanError`."""
+    try:
+        yield
+    except PlanError:
+        raise
+    except ValueError as error:
+        raise PlanError(f"This plan is refused: {error}") from error
+    except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
+        raise malformed(error) from error
+
+
+def malformed(error: Exception) -> PlanError:
+    """What is wrong with a plan that cannot be read, by the `error` that Python raised, in words of plans.
+
+    >>> print(malformed(KeyError("epsilon")))
+    This plan is malformed: the field 'epsilon' is missing.
+    """
+    missing = isinstance(error, KeyError)
+    what = f"the field {error} is missing" if missing else "a field holds what it cannot hold; see docs/plan.md"
+    return PlanError(f"This plan is malformed: {what}.")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

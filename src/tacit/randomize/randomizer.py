@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tacit.exact import Integers
 from tacit.mechanism import KINDS
 from tacit.mechanism.protocol import RandomWords, Sampler
-from tacit.plan import AnyPlan, Plan, Question
+from tacit.plan import Plan, Question
 from tacit.prior import Value
 from tacit.randomize.randomness import SecureWords, SeededWords, StoredWords
 
@@ -153,15 +153,13 @@ class RecordRandomizer:
     """A plan, ready to randomize records of answers: a block and a report for each. One question has one block.
 
     >>> from tacit import Histogram, Prior, make_plan
-    >>> from tacit.plan import Block, Question, Questionnaire
-    >>> smokes = Question(name="smokes", answers=("yes", "no"), kind="yes-no")
-    >>> block = Block((smokes,), 65536, make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Histogram(), epsilon=1))
-    >>> blocks, reports = RecordRandomizer(Questionnaire((smokes,), (block,))).randomize({"smokes": ["yes", "no"]})
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Histogram(), epsilon=1)
+    >>> blocks, reports = RecordRandomizer(plan).randomize({"value": ["yes", "no"]})
     >>> blocks.tolist()
     [0, 0]
     """
 
-    def __init__(self, plan: AnyPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._blocks = [Randomizer(each) for each in plan.block_plans]
         #: Where the chance of each block ends: a word of 16 bits draws the first block whose end is above it.
@@ -234,7 +232,7 @@ class RecordRandomizer:
         return self.reports(members, np.array(columns, dtype=np.float64).T, words)
 
 
-def _members(plan: AnyPlan, names: Sequence[str] | None, n_answers: int) -> Integers:
+def _members(plan: Plan, names: Sequence[str] | None, n_answers: int) -> Integers:
     """The positions of the groups of these names; of a plan without named groups that of the only one."""
     if (names is None) == bool(plan.group_names):
         raise ValueError("Groups must be given where the plan names groups, and only there.")

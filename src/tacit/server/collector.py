@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from tacit.estimates import Estimator, NotEstimableError, QuestionView, views_of
-from tacit.plan import AnyPlan, read_plan
+from tacit.plan import Plan
 from tacit.server import invitations
 from tacit.server.http import batches
 from tacit.server.http.messages import SURVEY_ID, Change, NewSurvey, Report
@@ -55,7 +55,7 @@ class ReadySurvey:
 
     def __init__(self, survey: Survey) -> None:
         self.id, self.life = survey.id, survey.life
-        self.plan = read_plan(json.loads(survey.plan))
+        self.plan = Plan.from_dict(json.loads(survey.plan))
         self.secret = survey.invitation_secret
         self.credentials = None if survey.credential_key is None else invitations.CredentialKey(survey.credential_key)
         # Done here, before a report waits for it: the first fold of a process compiles.
@@ -331,17 +331,17 @@ class Collector:
         name: str,
         question: str | None,
         estimator: Estimator | None,
-        make: Callable[[AnyPlan, QuestionView, Estimator], T],
+        make: Callable[[Plan, QuestionView, Estimator], T],
     ) -> tuple[QuestionView, T]:
         """What `make` estimates of one question of a survey's plan, one at a time as well."""
         ready = await self.ready(name)
         view = ready.view(question)
         return view, await self.alone(lambda: make(ready.plan, view, estimator or ready.estimators[0]))
 
-    async def waves(self, name: str, may_read: Callable[[str], bool]) -> dict[int, list[tuple[str, AnyPlan]]]:
+    async def waves(self, name: str, may_read: Callable[[str], bool]) -> dict[int, list[tuple[str, Plan]]]:
         """The surveys of a survey's series that may be read, with their plans, by wave."""
         series = (await self.ready(name)).plan.first_wave
-        found: dict[int, list[tuple[str, AnyPlan]]] = {}
+        found: dict[int, list[tuple[str, Plan]]] = {}
         for survey, _ in await self.surveys():
             if may_read(survey.id) and (plan := (await self._ready_for(survey)).plan).first_wave == series:
                 found.setdefault(plan.wave, []).append((survey.id, plan))
@@ -464,7 +464,7 @@ def _taken(waiting: deque[T], most: int) -> Iterator[T]:
             yield waiting.popleft()
 
 
-def _next_wave(plan: AnyPlan) -> AnyPlan:
+def _next_wave(plan: Plan) -> Plan:
     """The same plan one wave later."""
     if plan.follows is not None:
         raise Refusal(409, "By the belief rule the next wave has other groups: make its plan with tacit next.")
@@ -493,9 +493,9 @@ class Ending:
         return steady >= _CONFIRMED
 
 
-def _plan(data: dict[str, Any]) -> AnyPlan:
+def _plan(data: dict[str, Any]) -> Plan:
     try:
-        plan = read_plan(data)
+        plan = Plan.from_dict(data)
         check_served(plan)
         # What is not checked by the plan itself, such as its certificate, must at least be JSON that browsers read.
         json.dumps(plan.to_dict(), allow_nan=False)

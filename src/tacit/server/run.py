@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.server.http.app import make_app
 from tacit.server.http.intake import PatientProtocol, Proxies
 from tacit.server.invitations import new_secrets
@@ -83,7 +83,7 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def open_surveys(store: Store, plans: list[AnyPlan], *, public_results: bool, invited: bool, **given: Any) -> None:
+def open_surveys(store: Store, plans: list[Plan], *, public_results: bool, invited: bool, **given: Any) -> None:
     """Open a survey for each plan that has none; a survey that is there gets what is `given`, or says why not."""
     settings = {name: value for name, value in given.items() if value is not None}
     for plan in plans:
@@ -153,7 +153,10 @@ def little_garbage_collection() -> Iterator[None]:
 
 def _title(plan: dict[str, Any]) -> str | None:
     """What a stored plan is about; it was audited when its survey was opened."""
-    return plan["title" if "questions" in plan else "question"]
+    title: str | None = plan["title"]
+    if title is None and len(plan["questions"]) == 1:
+        return next(iter(plan["questions"][0].get("text", {}).values()), None)
+    return title
 
 
 def notify(state: str) -> None:

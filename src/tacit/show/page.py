@@ -18,7 +18,7 @@ from typing import TypedDict, Unpack
 import tacit
 from tacit.disk import write_text
 from tacit.estimates import Differences, Estimate, PriorCheck, Quantile, QuantileDifference, Row, Trend
-from tacit.plan import AnyPlan, Plan
+from tacit.plan import Plan
 from tacit.show import sentences as say
 
 __all__ = ["Brand", "page", "write_page"]
@@ -190,7 +190,7 @@ def _specialists(plan: Plan, result: Estimate) -> str:
     return f"<details><summary>Details for specialists</summary><p>{text}</p>{_checks(result)}</details>"
 
 
-def footer(plan: AnyPlan, command: str | None) -> str:
+def footer(plan: Plan, command: str | None) -> str:
     """What it takes to find the same numbers again, folded."""
     how = "" if command is None else f", by <code>{escape(command)}</code>"
     return (

@@ -283,7 +283,8 @@ def print_audit(console: Console, plan: Plan) -> None:
     if plan.series is not None:
         console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
     for words, old in zip(plan.earlier, plan.hashes, strict=False):
-        asked = "no question" if words is None else f"the question “{words}”"
+        said = [text for texts in words.texts.values() for text in texts.values()]
+        asked = f"the question “{said[0]}”" if said else "no question"
         console.print(
             f"Reports of plan {old} count as well: it differs in words only, {escape(asked)}.", soft_wrap=True
         )

@@ -14,26 +14,26 @@ from rich.markup import escape
 from tacit.disk import write_text
 from tacit.estimates import Association, Crosstab, Estimate, Row
 from tacit.estimates import row_dict as numbers_of
-from tacit.plan import AnyPlan, Question
+from tacit.plan import Plan, Question
 from tacit.show.page import Brand, Mark, document, figure, footer, html_table
 from tacit.show.plans import table
 from tacit.show.sentences import digits, how_estimated, record_sentence, short_promise, whom
 from tacit.tally import Tally
 
 
-def print_record_promise(console: Console, plan: AnyPlan) -> None:
+def print_record_promise(console: Console, plan: Plan) -> None:
     """What a person is promised about all answers together, and the levels that each block reaches."""
     shown = table("block", "questions", "chance", "LIP", "LDP", left=2)
     for number, block in enumerate(plan.blocks, start=1):
         names = ", ".join(question.name for question in block.questions)
-        levels = [max(group.levels[name] for group in block.plan.groups) for name in ("lip", "ldp")]
+        levels = [max(group.levels[name] for group in block.groups) for name in ("lip", "ldp")]
         shown.add_row(str(number), escape(names), f"{block.share:.1%}", *map(_rounded_up, levels))
     console.print(shown)
     for sentence in record_promise(plan):
         console.print(escape(sentence), soft_wrap=True)
 
 
-def print_planned(console: Console, plan: AnyPlan, summary: Mapping[str, Any], path: str) -> None:
+def print_planned(console: Console, plan: Plan, summary: Mapping[str, Any], path: str) -> None:
     """A new plan for people: what each question costs, beside other ways to ask, and the promise."""
     shown = table("question", "block", "error", "alone", "ε split", "LDP", left=1)
     for facts in summary["questions"]:
@@ -68,9 +68,9 @@ def print_planned(console: Console, plan: AnyPlan, summary: Mapping[str, Any], p
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
 
-def record_promise(plan: AnyPlan) -> list[str]:
+def record_promise(plan: Plan) -> list[str]:
     """The promise in words: one for the whole record, and what it becomes for a reader with other beliefs."""
-    groups = plan.blocks[0].plan.groups
+    groups = plan.blocks[0].groups
     budgets = sorted({(group.notion.upper(), float(group.epsilon)) for group in groups})
     promised = ", ".join(f"{notion} ε = {epsilon:g}" for notion, epsilon in budgets)
     worst = max(group.levels["ldp"] for group in plan.groups)
@@ -117,10 +117,10 @@ def _label(question: Question, row: Row) -> str:
     return "mean" if question.task == "mean" else str(row.value)
 
 
-def print_questions(console: Console, plan: AnyPlan, found: Mapping[str, Estimate]) -> None:
+def print_questions(console: Console, plan: Plan, found: Mapping[str, Estimate]) -> None:
     """A table of all questions: shares or means with intervals, and how many reports each rests on."""
-    if plan.title:
-        console.print(f"[bold]{escape(plan.title)}[/bold]", soft_wrap=True)
+    if plan.heading:
+        console.print(f"[bold]{escape(plan.heading)}[/bold]", soft_wrap=True)
     first = next(iter(found.values()))
     console.print(f"estimator {how_estimated(first)}", soft_wrap=True)
     ends = f"{first.level * 100:g}% interval"
@@ -140,7 +140,7 @@ def print_questions(console: Console, plan: AnyPlan, found: Mapping[str, Estimat
         console.print(f"[yellow]{escape(sentence)}[/yellow]", soft_wrap=True)
 
 
-def _blocks(plan: AnyPlan) -> str:
+def _blocks(plan: Plan) -> str:
     """Which reports a question rests on, after a space; empty where it is all of them."""
     if len(plan.blocks) == 1:
         return ""
@@ -157,7 +157,7 @@ def block_alarm(names: Iterable[str]) -> str:
     )
 
 
-def _alarms(plan: AnyPlan, found: Mapping[str, Estimate]) -> list[str]:
+def _alarms(plan: Plan, found: Mapping[str, Estimate]) -> list[str]:
     """A sentence for each block whose reports contradict its joint prior: one question of it has the check of all."""
     said = []
     for block in plan.blocks:
@@ -215,10 +215,10 @@ def _association(found: Crosstab, how: Association) -> str:
 
 
 def write_questions(
-    path: str | Path, plan: AnyPlan, found: Mapping[str, Estimate], tally: Tally, brand: Brand | None = None
+    path: str | Path, plan: Plan, found: Mapping[str, Estimate], tally: Tally, brand: Brand | None = None
 ) -> None:
     """Write a page with a chart and a table for each question, atomically."""
-    title = plan.title or "Estimates"
+    title = plan.heading or "Estimates"
     first = next(iter(found.values()))
     sections = [
         f"<h1>{html(title)}</h1>",

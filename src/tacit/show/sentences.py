@@ -27,7 +27,7 @@ from tacit.estimates import (
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
 from tacit.mechanism.repeated import RESEND_BITS
-from tacit.plan import AnyPlan, Group, Plan
+from tacit.plan import Group, Plan
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
@@ -45,7 +45,7 @@ def group_label(name: str | None) -> str:
     return "everybody" if name is None else name
 
 
-def promise(plan: AnyPlan, name: str | None) -> str:
+def promise(plan: Plan, name: str | None) -> str:
     """What a respondent of the group of that name is promised, in a sentence: about one answer, or about all."""
     if len(plan.private) > 1:
         return record_sentence([each.group(name) for each in plan.block_plans])
@@ -59,7 +59,7 @@ def promise(plan: AnyPlan, name: str | None) -> str:
     return f"for any report, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
 
-def short_promise(plan: AnyPlan) -> str:
+def short_promise(plan: Plan) -> str:
     """What all respondents were promised, in a sentence for people who read the result."""
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = factor(None if None in ratios else max(filter(None, ratios)))
@@ -84,7 +84,7 @@ CHANGED = (
 )
 
 
-def again_sentence(plan: AnyPlan) -> str:
+def again_sentence(plan: Plan) -> str:
     """What the same people in several waves are promised, by two layers or by the belief rule; else nothing."""
     layers = plan.groups[0].layers
     if layers is not None:

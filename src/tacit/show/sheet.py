@@ -13,7 +13,7 @@ from pathlib import Path
 from tacit.disk import write_text
 from tacit.exact import exp_enclosure
 from tacit.mechanism.auditing import percent
-from tacit.plan import AnyPlan, Group
+from tacit.plan import Group, Plan
 from tacit.show import sentences as say
 from tacit.show.page import Brand, document, footer, html_table
 
@@ -23,15 +23,15 @@ _MOST_GROUPS = 30
 
 
 def write_sheet(
-    path: str | Path, plan: AnyPlan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None
+    path: str | Path, plan: Plan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None
 ) -> None:
     """Write the sheet as a page of its own, atomically."""
     write_text(path, sheet(plan, contact=contact, waves=waves, brand=brand))
 
 
-def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None) -> str:
+def sheet(plan: Plan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None) -> str:
     """The sheet as HTML: collected, promised, not promised, asked again, stored, and a paragraph for a protocol."""
-    title = plan.title or "A survey with randomized answers"
+    title = plan.heading or "A survey with randomized answers"
     sections = [
         f"<h1>{escape(title)}</h1>",
         '<p class="soft">For the ethics board and the privacy officer. Every number follows from the integers in the '
@@ -48,7 +48,7 @@ def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1, brand: B
     return document(title, sections, brand)
 
 
-def paragraph(plan: AnyPlan) -> str:
+def paragraph(plan: Plan) -> str:
     """One paragraph for an application to a board, a DPIA or a consent form."""
     notion = plan.groups[0].notion.upper()
     budgets = sorted({float(group.epsilon) for group in plan.groups})
@@ -65,13 +65,13 @@ def paragraph(plan: AnyPlan) -> str:
     )
 
 
-def _sentence(plan: AnyPlan) -> str:
+def _sentence(plan: Plan) -> str:
     """The promise of the group that it protects least."""
     levels = [group.levels["ldp"] for group in plan.groups]
     return say.promise(plan, plan.places[levels.index(max(levels))][1])
 
 
-def _collected(plan: AnyPlan) -> str:
+def _collected(plan: Plan) -> str:
     if len(plan.questions) > 1:
         asked = "".join(
             f"<li>{escape(question.words)}{' <b>(public: sent as it is)</b>' if question.public else ''}</li>"
@@ -93,7 +93,7 @@ def _collected(plan: AnyPlan) -> str:
     return f"<p>One report for each person: an integer. Possible answers: {escape(values)}.{named}</p>"
 
 
-def _promised(plan: AnyPlan) -> str:
+def _promised(plan: Plan) -> str:
     rows = []
     for group in plan.groups[:_MOST_GROUPS]:
         ratio = group.audit.ldp.ratio
@@ -108,7 +108,7 @@ def _promised(plan: AnyPlan) -> str:
     )
 
 
-def _example(plan: AnyPlan) -> str:
+def _example(plan: Plan) -> str:
     """Of two answers, how many of 100 people send a report that suggests the first: those who hold it, and others."""
     if len(plan.private) > 1 or len(plan.block_plans[0].values) != 2:
         return ""
@@ -136,7 +136,7 @@ def _after(belief: Fraction, ratio: Fraction | None, side: int) -> Fraction:
     return odds / (1 + odds)
 
 
-def _limits(plan: AnyPlan) -> str:
+def _limits(plan: Plan) -> str:
     outside = [(group, say.outside_values(group)) for group in plan.groups]
     named = [
         f"{say.group_label(group.name)}: {', '.join(map(str, values[:8]))}{', …' if len(values) > 8 else ''}"
@@ -159,7 +159,7 @@ def _limits(plan: AnyPlan) -> str:
     return "".join(f"<p>{escape(each)}</p>" for each in said if each)
 
 
-def _public_words(plan: AnyPlan) -> list[str]:
+def _public_words(plan: Plan) -> list[str]:
     """Public answers travel beside the report, so every reader of a report has them."""
     return [f"Every reader of a report sees the public answers beside it. {note}." for note in plan.public_notes]
 
@@ -172,7 +172,7 @@ def _set_words(group: Group) -> str:
     )
 
 
-def _again(plan: AnyPlan, waves: int) -> str:
+def _again(plan: Plan, waves: int) -> str:
     if again := say.again_sentence(plan):
         return f"<p>{escape(again)}</p>"
     said = (
@@ -188,7 +188,7 @@ def _again(plan: AnyPlan, waves: int) -> str:
     return f"<p>{escape(said)}</p>"
 
 
-def _together(plan: AnyPlan, reports: int) -> str:
+def _together(plan: Plan, reports: int) -> str:
     """The factor by which that many fresh reports of one answer can change a belief, rounded up: at most
     e^((2r − 1)ε) under LIP and e^(rε) under LDP, and never more than that of the odds.
     """
@@ -200,7 +200,7 @@ def _together(plan: AnyPlan, reports: int) -> str:
     return say.factor(max(found))
 
 
-def _sent_plainly(plan: AnyPlan) -> str:
+def _sent_plainly(plan: Plan) -> str:
     """What is not randomized, as a sentence; empty where everything is."""
     public = ", ".join(plan.public_questions)
     parts = [*(["the group"] if plan.group_names else []), *([f"the answers to {public}"] if public else [])]

@@ -209,7 +209,7 @@ def test_a_group_may_look_like_a_day_or_a_number(client: Client):
 
     names = ("2026-11-15", "2026-11-15 10:00:00")
     groups = [replace(group, name=name) for name, group in zip(names, grouped_plan().groups, strict=True)]
-    plan = Plan(grouped_plan().task, tuple(groups))
+    plan = Plan.of_groups(grouped_plan().task, tuple(groups))
     survey = client.open(plan)
     rows: list[Row] = [(names[0], 0), (names[1], 1), (names[0], 1)]
     for number, (kind, body) in enumerate([(NDJSON, as_lines(rows)), (ARROW, as_arrow(rows))]):

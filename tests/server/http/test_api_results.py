@@ -80,8 +80,8 @@ def sum_plan(weighted: bool = False) -> Plan:
     prior = Prior(range(4), [4, 3, 2, 1])
     group = Group(name=None, epsilon=Fraction(1), mechanism=k_ary_response(prior, 1), notion="ldp")
     if weighted:
-        return Plan(WeightedSum(), (replace(group, weight=Fraction(5, 2), offset=Fraction(-1)),))
-    return Plan(Sum(), (group,))
+        return Plan.of_groups(WeightedSum(), (replace(group, weight=Fraction(5, 2), offset=Fraction(-1)),))
+    return Plan.of_groups(Sum(), (group,))
 
 
 class AtMost(Task):
@@ -101,7 +101,7 @@ def own_plan(task: Task) -> Plan:
 def zero_plan() -> Plan:
     """A histogram with a value that nobody is believed to have: the unbiased estimator knows nothing of it."""
     prior = Prior.of({"a": 3, "b": 2, "none": 0})
-    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),))
+    return Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),))
 
 
 ALL = {name: make() for name, make in PLANS.items()} | {
@@ -241,7 +241,7 @@ def test_the_csv_has_all_rows(client: Client):
 
 def test_the_csv_quotes_names(client: Client):
     prior = Prior.of({'a,"b"': 1, " c ": 1, "d;e": 2})
-    plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),))
+    plan = Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),))
     survey = client.open(plan)
     read = list(csv.DictReader(io.StringIO(client.get(f"{survey}/results.csv", admin=True).text, newline="")))
     assert [row["name"] for row in read] == list(prior.values)
@@ -315,13 +315,13 @@ def certified() -> Plan:
         prior_variance=prior_variance(group.prior, Histogram()),
         method="test",
     )
-    return Plan(Histogram(), (replace(group, certificate=certificate),), "certified")
+    return Plan.of_groups(Histogram(), (replace(group, certificate=certificate),), "certified")
 
 
 def post(client: Client, plan: Plan, **fields: object) -> int:
     """Open a survey whose certificate says something else; the status of the answer."""
     data = plan.to_dict()
-    data["groups"][0]["certificate"] |= fields
+    data["blocks"][0]["groups"][0]["certificate"] |= fields
     headers = {"Content-Type": "application/json"}
     text = json.dumps({"plan": data})
     return client.request("POST", "/api/surveys", content=text, headers=headers, admin=True).status_code

@@ -113,7 +113,7 @@ def test_surveys_are_listed_with_their_numbers(client: Client, days: Days):
 
 def test_a_tampered_plan_is_refused_with_the_reason(client: Client):
     data = plain_plan().to_dict()
-    data["groups"][0]["epsilon"] = "1/2"
+    data["blocks"][0]["groups"][0]["epsilon"] = "1/2"
     refused = client.post("/api/surveys", {"plan": data}, admin=True)
     assert refused.status_code == 422
     assert (
@@ -126,7 +126,7 @@ def test_a_plan_that_breaks_its_promise_is_refused(client: Client):
     from tacit.plan import contract_hash
 
     data = plain_plan().to_dict()
-    data["groups"][0]["epsilon"] = "1/2"
+    data["blocks"][0]["groups"][0]["epsilon"] = "1/2"
     data["hash"] = contract_hash(data)
     refused = client.post("/api/surveys", {"plan": data}, admin=True)
     assert refused.status_code == 422

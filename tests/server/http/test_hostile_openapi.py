@@ -109,7 +109,7 @@ class Running:
 
     def new_survey(self) -> str:
         nth = len(self.surveys)
-        plan = replace(grouped_plan(), question=f"Question {nth}?")
+        plan = replace(grouped_plan().reworded(f"Question {nth}?"), earlier=())
         secrets = {"invitation_secret": b"s" * 32, "credential_key": self.credential_key}
         self.store.create(plan, **secrets if nth % 2 else {})
         return survey_id(plan)

@@ -232,8 +232,10 @@ def test_plans_gone_wrong(target: Client, data: st.DataObject):
 
     plan = json.loads(json.dumps(data.draw(st.sampled_from(PLANS)).to_dict()))
     parts = [(plan, name) for name in plan if name != "tacit_plan"]
-    parts += [(group, name) for group in plan["groups"] for name in group]
-    parts += [(group["mechanism"], name) for group in plan["groups"] for name in group["mechanism"]]
+    (block,) = plan["blocks"]
+    parts += [(block, name) for block in plan["blocks"] for name in block]
+    parts += [(group, name) for group in block["groups"] for name in group]
+    parts += [(group["mechanism"], name) for group in block["groups"] for name in group["mechanism"]]
     place, name = data.draw(st.sampled_from(parts))
     place[name] = data.draw(anything)
     try:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tacit.estimates import crosstab, estimate_questions
-from tacit.plan import Question, Questionnaire, block_name
+from tacit.plan import Plan, Question, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 from tacit.server.http.batches import ARROW, NDJSON
 from tacit.server.storage.store import Store
@@ -173,12 +173,12 @@ def test_public_results_change_by_steps_of_each_block(client: Client):
     assert public["published_every"] == 50
 
 
-def with_region(**options) -> Questionnaire:
+def with_region(**options) -> Plan:
     """`clinic` with a public question in front."""
     region = Question(
         name="region", answers=("north", "south"), public=True, text={"en": "Where do you live?"}, **options
     )
-    return Questionnaire((region, *clinic().questions), clinic().blocks, "Health in two regions")
+    return Plan((region, *clinic().questions), clinic().blocks, "Health in two regions")
 
 
 def test_public_answers_part_the_counts_and_the_results(client: Client):
@@ -234,7 +234,7 @@ def test_public_questions_that_would_tell_too_much_are_refused(client: Client, s
     many = Question(name="place", answers=tuple(f"p{k}" for k in range(201)), public=True)
     age = Question(name="age", answers=(0, 100), kind="number", public=True)
     for more, says in ((after, "it would tell"), (many, "201 combinations"), (age, "list its answers")):
-        plan = Questionnaire((smokes, daily, more), (block_of([smokes, daily], [3] * 8, 1),))
+        plan = Plan((smokes, daily, more), (block_of([smokes, daily], [3] * 8, 1),))
         answer = client.post("/api/surveys", {"plan": plan.to_dict()}, admin=True)
         assert answer.status_code == 422
         assert says in answer.json()["detail"]

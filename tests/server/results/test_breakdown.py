@@ -56,7 +56,7 @@ def test_groups_are_estimated_as_the_library_does(client: Client):
 def test_waves_of_a_series_have_changes_and_other_surveys_no_part_in_them(client: Client):
     first = plain_plan()
     later = replace(first, wave=2, series=first.hash)
-    plans = [first, later, replace(later, wave=3), replace(first, question="Something else?")]
+    plans = [first, later, replace(later, wave=3), replace(first.reworded("Something else?"), earlier=())]
     surveys = [client.open(plan) for plan in plans]
     corrected = first.reworded("What?")
     client.open(corrected)
@@ -84,7 +84,7 @@ def test_waves_of_a_series_have_changes_and_other_surveys_no_part_in_them(client
         (row.difference, row.low, row.high) for row in expected
     ]
     # Another plan that says it is wave 2, with more wordings, takes no one's place.
-    client.open(replace(later, question="A lie?").reworded("Another lie?"))
+    client.open(replace(later.reworded("A lie?"), earlier=()).reworded("Another lie?"))
     assert ask(client, surveys[1], "waves", value="often") == found
     alone = ask(client, surveys[3], "waves")
     assert ([part["wave"] for part in alone["parts"]], alone["changes"]) == ([1], [])
@@ -151,7 +151,7 @@ def test_files_hold_every_group_and_no_formula(client: Client, days: Days):
     prior = Prior.of({"=cmd|' /C calc'!A0": 1, "-3.5": 1, "@SUM(1)": 2, "plain": 3})
     group = Group(name="+1", epsilon=Fraction(1), mechanism=repaired_response(prior, 1))
     other = Group(name="b", epsilon=Fraction(1), mechanism=repaired_response(prior, 1))
-    plan = Plan(Histogram(), (group, other), "Is it a formula?")
+    plan = Plan.of_groups(Histogram(), (group, other), "Is it a formula?")
     survey = client.open(plan)
     count(client, plan, (0, 0, 40), (1, 1, 40))
     files = {}

@@ -42,7 +42,7 @@ from tacit.files.counting import ROW_COUNT, Piles, ReportColumns
 from tacit.files.giveaway import LOOKED_AT, answers_given_away, refuse_giveaway
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import REPORT, Source
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
 from tacit.tally import Tally
 
@@ -68,7 +68,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def perturb(
-    plan: AnyPlan, answers: Any, target: str | Path, columns: AnswerColumns, force: bool, on_unknown: OnUnknown
+    plan: Plan, answers: Any, target: str | Path, columns: AnswerColumns, force: bool, on_unknown: OnUnknown
 ) -> PerturbSummary:
     """Write the reports of a data frame of `answers`; see `SparkFiles.perturb_file`."""
     with plain_errors():
@@ -79,7 +79,7 @@ def perturb(
         return _write_once(read.mapInArrow(task, _report_schema(plan, columns, read)), target)
 
 
-def _check_kept(plan: AnyPlan, columns: AnswerColumns, read: Any) -> None:
+def _check_kept(plan: Plan, columns: AnswerColumns, read: Any) -> None:
     """Raise if kept columns give answers away, by rows at equal distances from every task."""
     matched = Perturber(plan, columns).match(read.mapInArrow(_thinned, read.schema).toArrow())
     step = 1 + len(matched.held) // LOOKED_AT
@@ -104,7 +104,7 @@ def _thinned(batches: Batches) -> Batches:
 class _Perturb:
     """What a task does: answers in, reports out, and at the end how many rows were bad, by reason."""
 
-    plan: AnyPlan
+    plan: Plan
     columns: AnswerColumns
     on_unknown: OnUnknown
     #: Travels with the task as its code does; it is never shown.
@@ -154,7 +154,7 @@ def _made() -> dict[tuple[str, AnswerColumns], Perturber]:
     return {}
 
 
-def _perturber(plan: AnyPlan, columns: AnswerColumns) -> Perturber:
+def _perturber(plan: Plan, columns: AnswerColumns) -> Perturber:
     made, asked = _made(), (plan.hash, columns)
     if asked not in made:
         made.clear()
@@ -270,7 +270,7 @@ class _Folder:
         return True
 
 
-def _report_schema(plan: AnyPlan, columns: AnswerColumns, answers: Any) -> Any:
+def _report_schema(plan: Plan, columns: AnswerColumns, answers: Any) -> Any:
     """Of what a task returns, in Spark's words."""
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -282,7 +282,7 @@ def _report_schema(plan: AnyPlan, columns: AnswerColumns, answers: Any) -> Any:
 # -- tally --------------------------------------------------------------------------------------------------------
 
 
-def tally_by(plan: AnyPlan, reports: Any, named: ReportColumns) -> dict[tuple[str, ...], Tally]:
+def tally_by(plan: Plan, reports: Any, named: ReportColumns) -> dict[tuple[str, ...], Tally]:
     """A tally of a data frame of `reports` for each combination of cells of the public columns. Where reports repeat,
     Spark counts the different ones before Python sees any.
     """
@@ -304,7 +304,7 @@ def tally_by(plan: AnyPlan, reports: Any, named: ReportColumns) -> dict[tuple[st
 class _Count:
     """What a task does: reports in, a tally for each cell of the `by` column out."""
 
-    plan: AnyPlan
+    plan: Plan
     columns: ReportColumns
 
     def __call__(self, batches: Batches) -> Batches:

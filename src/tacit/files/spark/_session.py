@@ -35,7 +35,7 @@ from tacit.files.spark._engine import (
     sql_column,
     tally_by,
 )
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.tally import Tally
 
 
@@ -109,7 +109,7 @@ class SparkFiles:
 
     def perturb_file(
         self,
-        plan: AnyPlan,
+        plan: Plan,
         source: Any,
         target: str | Path,
         *,
@@ -137,7 +137,7 @@ class SparkFiles:
 
     def tally_file(
         self,
-        plan: AnyPlan,
+        plan: Plan,
         source: Any,
         *,
         progress: Progress | None = None,
@@ -154,7 +154,7 @@ class SparkFiles:
 
     def tally_by(
         self,
-        plan: AnyPlan,
+        plan: Plan,
         source: Any,
         by: Sequence[str],
         *,

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from tacit.exact import Integers
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.server.problems import Refusal
 from tacit.server.storage.counting import PIECE, Folds
 from tacit.server.storage.vault import CROWD
@@ -43,7 +43,7 @@ class Batch:
     refused: int = 0
 
 
-def read_batch(plan: AnyPlan, folds: Folds, body: bytes, media_type: str) -> Batch:
+def read_batch(plan: Plan, folds: Folds, body: bytes, media_type: str) -> Batch:
     """A batch, as far as the plan can have sent it."""
     if media_type == NDJSON:
         pieces = _lines(plan, body)
@@ -60,7 +60,7 @@ def read_batch(plan: AnyPlan, folds: Folds, body: bytes, media_type: str) -> Bat
 class _Adding:
     """Adds up pieces: arrays of groups (−1 for an unknown one), reports (−1 for none) and how often each came."""
 
-    def __init__(self, plan: AnyPlan, folds: Folds) -> None:
+    def __init__(self, plan: Plan, folds: Folds) -> None:
         self._plan, self._folds = plan, folds
         self._counts: list[Counter[int]] = [Counter() for _ in plan.public_cells for _ in plan.groups]
         self._covered: dict[int, Coverage] = {}
@@ -105,7 +105,7 @@ def _arrays(counts: Counter[int]) -> Counts:
 Piece = tuple[Integers, Integers, Integers]
 
 
-def _lines(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
+def _lines(plan: Plan, body: bytes) -> Iterator[Piece]:
     """Lines of JSON. Most batches repeat a few lines, so each different one of a piece is read once.
 
     Arrow's reader would be as fast, but a line `null`, or one of many brackets, ends its process.
@@ -123,7 +123,7 @@ def _lines(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
             yield array[:, 0], array[:, 1], np.array(list(rows.values()), dtype=np.int64)
 
 
-def _row(plan: AnyPlan, line: bytes) -> tuple[int, int]:
+def _row(plan: Plan, line: bytes) -> tuple[int, int]:
     """The group and the report of a line; −1 for what no plan has."""
     try:
         row: Any = from_json(line)
@@ -141,7 +141,7 @@ def _row(plan: AnyPlan, line: bytes) -> tuple[int, int]:
     return place, report if type(report) is int and 0 <= report < 2**63 else -1
 
 
-def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
+def _stream(plan: Plan, body: bytes) -> Iterator[Piece]:
     import pyarrow as pa
 
     from tacit.files.columns import InputError, Matcher, reports_of

@@ -34,7 +34,7 @@ def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
     names = ("id", "group_question", "public_results", "publish_every", "invited", "opened", "ends", "closed")
     return {name: getattr(survey, name) for name in names} | {
         "plan": ready.plan.hash,
-        "question": ready.plan.title,
+        "question": ready.plan.heading,
         "open": survey.is_open(today),
         "credential_key": None if ready.credentials is None else ready.credentials.public,
         "wave": ready.plan.wave,

@@ -25,7 +25,7 @@ from tacit.estimates import (
     trend,
     views_of,
 )
-from tacit.plan import AnyPlan, Plan
+from tacit.plan import Plan
 from tacit.server.http import messages as m
 from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live, reads_live
 from tacit.server.problems import Refusal
@@ -144,7 +144,7 @@ def by_group(view: QuestionView, tally: Tally, estimator: Estimator) -> Parts:
     return [] if found is None else [({"group": name}, part) for name, part in found.parts.items()]
 
 
-def by_public(plan: AnyPlan, view: QuestionView, tallies: Mapping[int, Tally], by: str, estimator: Estimator) -> Parts:
+def by_public(plan: Plan, view: QuestionView, tallies: Mapping[int, Tally], by: str, estimator: Estimator) -> Parts:
     """An estimate for each answer to a public question."""
     if by not in plan.public_questions:
         raise Refusal(422, "The plan does not have this public question.")
@@ -161,7 +161,7 @@ def by_public(plan: AnyPlan, view: QuestionView, tallies: Mapping[int, Tally], b
 
 
 def by_time(
-    plan: AnyPlan,
+    plan: Plan,
     view: QuestionView,
     store: Store,
     survey: str,
@@ -187,7 +187,7 @@ def _known(parts: Iterable[tuple[dict[str, Any], Estimate | None]]) -> Parts:
 
 
 def by_wave(
-    store: Store, waves: Mapping[int, Sequence[tuple[str, AnyPlan]]], survey: str, question: str | None
+    store: Store, waves: Mapping[int, Sequence[tuple[str, Plan]]], survey: str, question: str | None
 ) -> tuple[QuestionView, Parts, Differences | None]:
     """The waves of a series that have reports, and the changes between them; surveys of one wave are pooled.
 
@@ -318,7 +318,7 @@ router = APIRouter(
 async def _groups(
     survey: m.SurveyId, service: Service, estimator: Estimated = None, question: Asked = None, by: By = None
 ) -> Found:
-    def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
+    def make(plan: Plan, view: QuestionView, chosen: Estimator) -> Parts:
         if by is not None:
             return by_public(plan, view, service.store.tallies_by_cell(survey, plan), by, chosen)
         return by_group(view, service.store.tally(survey, plan), chosen)
@@ -334,7 +334,7 @@ async def _stretches(
     waves: FirstDays = None,
     question: Asked = None,
 ) -> Found:
-    def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
+    def make(plan: Plan, view: QuestionView, chosen: Estimator) -> Parts:
         asked = spans(service.store.totals(survey), step, waves or ())
         return by_time(plan, view, service.store, survey, chosen, asked)
 
@@ -368,7 +368,7 @@ async def show_group(
 ) -> GroupResults:
     """One group's estimates; what the other groups show about the prior still counts where it is leant on."""
 
-    def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Estimate | None:
+    def make(plan: Plan, view: QuestionView, chosen: Estimator) -> Estimate | None:
         if name not in {group.name for group in view.plan.groups}:
             raise Refusal(422, "The plan does not have this group.")
         tally = service.store.tally(survey, plan)

@@ -26,7 +26,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from tacit.estimates import Estimate, Estimator, PriorCheck, QuestionView, Row, crosstab, estimate, quantiles
-from tacit.plan import AnyPlan, Plan
+from tacit.plan import Plan
 from tacit.server.storage import schema
 from tacit.server.storage.store import Store, Survey
 from tacit.show import sentences as say
@@ -63,7 +63,7 @@ class Results:
         self._newest = _Recent[tuple[str, bool, str | None, Estimator], Estimate | None](_ESTIMATES)
         self._history = _Recent[tuple[str, bool, Estimator, date], dict[str, Any] | None](_DAYS)
 
-    def public_version(self, survey: Survey, plan: AnyPlan) -> tuple[Any, ...]:
+    def public_version(self, survey: Survey, plan: Plan) -> tuple[Any, ...]:
         """What public results depend on: they are the same as long as this is. Publishes what is due."""
         shown = publication(self._store, survey, plan)
         return survey.life, survey.is_open(self._store.today()), survey.publish_every, shown
@@ -71,7 +71,7 @@ class Results:
     def facts(
         self,
         survey: Survey,
-        plan: AnyPlan,
+        plan: Plan,
         views: Sequence[QuestionView],
         estimator: Estimator,
         limit: int | None,
@@ -95,7 +95,7 @@ class Results:
             told["public"] = _public_facts(plan, self._store.totals(survey.id).values())
         return {
             "survey": survey.id,
-            "question": plan.title,
+            "question": plan.heading,
             "open": survey.is_open(self._store.today()),
             "opened": survey.opened,
             "n_reports": sum(per_group),
@@ -147,14 +147,14 @@ class Results:
         ]
         return [each for each in days if each is not None]
 
-    def _published(self, survey: Survey, plan: AnyPlan) -> list[Stand]:
+    def _published(self, survey: Survey, plan: Plan) -> list[Stand]:
         stands = []
         for day, tally in published(self._store, survey, plan):
             per_group = [tally.groups[g.name].total if g.name in tally.groups else 0 for g in plan.groups]
             stands.append(Stand(day, tuple(per_group), per_group, partial(_given, tally)))
         return stands
 
-    def _live(self, survey: Survey, plan: AnyPlan) -> list[Stand]:
+    def _live(self, survey: Survey, plan: Plan) -> list[Stand]:
         """The tallies that are read are those of days whose totals changed, and only if an estimate needs them."""
         stands: list[Stand] = []
         for day, counts in self._store.totals(survey.id).items():
@@ -170,7 +170,7 @@ class Results:
         return stands
 
     def _until(
-        self, survey: Survey, plan: AnyPlan, version: tuple[Any, ...], before: Stand | None, counts: Mapping[int, int]
+        self, survey: Survey, plan: Plan, version: tuple[Any, ...], before: Stand | None, counts: Mapping[int, int]
     ) -> Tally:
         """All reports until the end of a day: those until the day before, and that day's."""
         day = version[-2]
@@ -181,7 +181,7 @@ class Results:
 
         return self._sums.get((survey.life, day), version, add_up)
 
-    def _tally(self, survey: Survey, plan: AnyPlan, day: date, counts: Mapping[int, int]) -> Tally:
+    def _tally(self, survey: Survey, plan: Plan, day: date, counts: Mapping[int, int]) -> Tally:
         read = partial(self._store.tally, survey.id, plan, day, day)
         return self._tallies.get((survey.life, day), tuple(counts.items()), read)
 
@@ -215,7 +215,7 @@ def _given(tally: Tally) -> Tally:
 
 
 def _facts(
-    plan: AnyPlan,
+    plan: Plan,
     found: Sequence[tuple[QuestionView, Estimate | None]],
     per_group: Sequence[int],
     estimator: Estimator,
@@ -255,7 +255,7 @@ def _facts(
     }
 
 
-def _checks(plan: AnyPlan, found: Sequence[tuple[QuestionView, Estimate | None]]) -> list[dict[str, Any]]:
+def _checks(plan: Plan, found: Sequence[tuple[QuestionView, Estimate | None]]) -> list[dict[str, Any]]:
     """What the reports say about the prior: of every group, or of several questions once for each block."""
     made: list[dict[str, Any]] = []
     for place in range(len(plan.block_plans)):
@@ -297,7 +297,7 @@ def _history_day(stand: Stand, result: Estimate) -> dict[str, Any]:
     return {"day": stand.day, "n_reports": result.n_reports, "reach": reach}
 
 
-def _group_facts(plan: AnyPlan, place: int, n_reports: int) -> dict[str, Any]:
+def _group_facts(plan: Plan, place: int, n_reports: int) -> dict[str, Any]:
     """A group's promise: of several blocks that of the worst."""
     groups = [block.groups[place] for block in plan.block_plans]
     first, asked, several = groups[0], plan.block_plans[0], len(plan.private) > 1
@@ -323,7 +323,7 @@ def _check_facts(check: PriorCheck, sentence: str, questions: Sequence[str] = ()
     return {name: getattr(check, name) for name in names} | {"questions": list(questions), "sentence": sentence}
 
 
-def _public_facts(plan: AnyPlan, days: Iterable[Mapping[int, int]]) -> list[dict[str, Any]]:
+def _public_facts(plan: Plan, days: Iterable[Mapping[int, int]]) -> list[dict[str, Any]]:
     """How many people gave each public answer: exact, and for the team only."""
     cells, counts = list(plan.public_cells), Counter[int]()
     for day in days:
@@ -359,7 +359,7 @@ def _question_facts(view: QuestionView, result: Estimate | None, n_reports: int,
     }
 
 
-def crosstab_facts(plan: AnyPlan, tally: Tally, first: str, second: str) -> dict[str, Any]:
+def crosstab_facts(plan: Plan, tally: Tally, first: str, second: str) -> dict[str, Any]:
     """The table of two questions, for JSON. Raises `ValueError` where no report tells about both."""
     found = crosstab(plan, tally, first, second, level=LEVEL)
     told = found.to_dict()
@@ -373,7 +373,7 @@ def crosstab_facts(plan: AnyPlan, tally: Tally, first: str, second: str) -> dict
     return say.json_ready(facts | {"sentences": crosstab_sentences(found)})
 
 
-def published(store: Store, survey: Survey, plan: AnyPlan) -> list[tuple[date, Tally]]:
+def published(store: Store, survey: Survey, plan: Plan) -> list[tuple[date, Tally]]:
     """What was last published on each day; publishes now what is due."""
     publication(store, survey, plan)
     table = schema.published
@@ -382,7 +382,7 @@ def published(store: Store, survey: Survey, plan: AnyPlan) -> list[tuple[date, T
         return [(row.day, _unpacked(bytes(row.tally))) for row in connection.execute(query)]
 
 
-def publication(store: Store, survey: Survey, plan: AnyPlan) -> tuple[tuple[date, int], ...]:
+def publication(store: Store, survey: Survey, plan: Plan) -> tuple[tuple[date, int], ...]:
     """On which days how many reports were published; publishes now what is due. Reads one tally at most."""
     table = schema.published
     mine = sa.select(table.c.day, table.c.n_reports).where(table.c.survey == survey.id).order_by(table.c.day)
@@ -396,7 +396,7 @@ def publication(store: Store, survey: Survey, plan: AnyPlan) -> tuple[tuple[date
         return tuple((row.day, row.n_reports) for row in connection.execute(mine))
 
 
-def _publish(store: Store, survey: Survey, plan: AnyPlan) -> None:
+def _publish(store: Store, survey: Survey, plan: Plan) -> None:
     live, table = store.tally(survey.id, plan), schema.published
     with store.database.writing.begin() as connection:
         # One after the other, so that each step starts at the one before.
@@ -418,14 +418,14 @@ def _publish(store: Store, survey: Survey, plan: AnyPlan) -> None:
         connection.execute(sa.insert(table), row)
 
 
-def _due(survey: Survey, plan: AnyPlan, counts: dict[str | None, int], last: Tally) -> list[str | None]:
+def _due(survey: Survey, plan: Plan, counts: dict[str | None, int], last: Tally) -> list[str | None]:
     """The groups with enough new reports."""
     before = {name: tally.total for name, tally in last.groups.items()}
     names = [group.name for group in plan.groups]
     return [name for name in names if counts.get(name, 0) - before.get(name, 0) >= survey.publish_every]
 
 
-def _n_reports(store: Store, name: str, plan: AnyPlan) -> dict[str | None, int]:
+def _n_reports(store: Store, name: str, plan: Plan) -> dict[str | None, int]:
     sums = Counter[str | None]()
     for day in store.totals(name).values():
         for k, n in day.items():

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 import tacit
-from tacit.plan import AnyPlan, read_plan
+from tacit.plan import Plan
 from tacit.server.problems import UNAVAILABLE, Refusal
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def with_integrity(text: str, path: str, files: Mapping[str, bytes]) -> str:
     return _LOADED.sub(stated, text)
 
 
-def bundle(plan: AnyPlan, survey: str, service: str) -> bytes:
+def bundle(plan: Plan, survey: str, service: str) -> bytes:
     """The survey page as one file, with the plan and everything that it loads: the same bytes from the same version.
 
     It can be opened from a file or from any host, so that a respondent need not trust the service with the program. It
@@ -251,13 +251,13 @@ _PARTS = (
 )
 
 
-def parts_of(page: bytes) -> tuple[AnyPlan, str, str]:
+def parts_of(page: bytes) -> tuple[Plan, str, str]:
     """The plan, audited, the survey and the service of a page that `bundle` made; raises `ValueError` if it did not."""
     found = [part.search(page.decode("utf-8", "replace")) for part in _PARTS]
     if None in found:
         raise ValueError("This is no page that `tacit page` wrote: plan, survey or service is missing.")
     plan, survey, service = (each[1] for each in found if each is not None)
-    return read_plan(json.loads(plan)), html.unescape(survey), html.unescape(service)
+    return Plan.from_dict(json.loads(plan)), html.unescape(survey), html.unescape(service)
 
 
 def signature_of(file: Path) -> Path:

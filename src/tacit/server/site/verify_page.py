@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import tacit
-from tacit.plan import read_plan
+from tacit.plan import Plan
 from tacit.server.http.intake import POLICY
 from tacit.server.site.published import PAGES, bundle, current_edition, digest, parts_of, published, signature_of
 
@@ -247,7 +247,7 @@ def _plan(site: _Site, survey: str) -> Finding:
     if status != 200:
         return Finding(f"plan {survey}", f"Answered with status {status}.")
     try:
-        named = read_plan(json.loads(content)).hash.startswith(survey.partition("-")[0])
+        named = Plan.from_dict(json.loads(content)).hash.startswith(survey.partition("-")[0])
     except (ValueError, TypeError, LookupError) as error:
         return Finding(f"plan {survey}", f"The plan is refused: {str(error)[:300]}")
     return Finding(f"plan {survey}", "" if named else "The plan is not the one that the address names.")

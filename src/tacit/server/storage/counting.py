@@ -41,7 +41,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
-from tacit.plan import AnyPlan, read_plan
+from tacit.plan import Plan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 from tacit.server.storage.database import Database
@@ -337,7 +337,7 @@ class Counting:
             query = sa.select(schema.surveys.c.plan).where(schema.surveys.c.id == name)
             reports, adding = held[name].before.reports, _Adding(self._today())
             if reports:
-                folds = fold_groups(read_plan(json.loads(connection.scalar(query) or "")))
+                folds = fold_groups(Plan.from_dict(json.loads(connection.scalar(query) or "")))
                 adding.count(name, reports, folds)
                 self._write_sums(connection, adding)
             self._sealed.pop(held[name].life, None)
@@ -439,7 +439,7 @@ class Counting:
             found[day][group] = count
         return dict(found)
 
-    def tally(self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None) -> Tally:
+    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
         whole = Tally(plan.hash, {})
         for part in self.tallies_by_cell(name, plan, since, until).values():
@@ -447,9 +447,9 @@ class Counting:
         return whole
 
     def tallies_by_cell(
-        self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None
+        self, name: str, plan: Plan, since: date | None = None, until: date | None = None
     ) -> dict[int, Tally]:
-        """A tally for each combination of public answers (`AnyPlan.public_cells`) that was given."""
+        """A tally for each combination of public answers (`Plan.public_cells`) that was given."""
         with self.moment(name) as (connection, pending):
             groups: dict[int, Kept] = {
                 **_counts(connection, name, since, until),
@@ -507,7 +507,7 @@ class _Adding:
         self.covered[name, day, group] = sums if before is None else before + sums
 
 
-def fold_groups(plan: AnyPlan) -> Folds:
+def fold_groups(plan: Plan) -> Folds:
     """The groups whose reports are kept as sums, with the mechanism that folds them, for every public cell."""
     size = len(plan.groups)
     found = {
@@ -531,7 +531,7 @@ def fold(mechanism: Mechanism, rows: Sequence[tuple[int, int]]) -> Integers:
 # -- tallies ----------------------------------------------------------------------------------------------------------
 
 
-def _named(plan: AnyPlan, groups: Mapping[int, Kept]) -> Tally:
+def _named(plan: Plan, groups: Mapping[int, Kept]) -> Tally:
     return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in sorted(groups.items())})
 
 

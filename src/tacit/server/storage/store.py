@@ -20,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tacit.plan import AnyPlan
+from tacit.plan import Plan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 from tacit.server.storage.counting import Counting, Job, Outcome, Redemption, Submission, refused
@@ -170,17 +170,17 @@ class Store:
         with self._reading.connect() as connection:
             return refused(connection, name)
 
-    def tally(self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None) -> Tally:
+    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
         return self.counting.tally(name, plan, since, until)
 
-    def tallies_by_cell(self, name: str, plan: AnyPlan) -> dict[int, Tally]:
+    def tallies_by_cell(self, name: str, plan: Plan) -> dict[int, Tally]:
         """A tally for each combination of public answers that was given, by its number in `plan.public_cells`."""
         return self.counting.tallies_by_cell(name, plan)
 
     # -- surveys ----------------------------------------------------------------------------------------------------
 
-    def create(self, plan: AnyPlan, *, run: int = 1, **given: Any) -> bool:
+    def create(self, plan: Plan, *, run: int = 1, **given: Any) -> bool:
         """Open a survey for a plan. Returns False, and changes nothing, if the plan has one already.
 
         `given` are columns of `schema.surveys`: what the page asks, who may take part, who sees the results.
@@ -201,7 +201,7 @@ class Store:
             self.vault.create(life)
         return True
 
-    def run_again(self, plan: AnyPlan, **given: Any) -> str:
+    def run_again(self, plan: Plan, **given: Any) -> str:
         """Open the next run of a plan; its id."""
         run = 2
         while not self.create(plan, run=run, **given):
@@ -430,7 +430,7 @@ class Store:
             connection.execute(statement, {"name": name, "value": value})
 
 
-def check_served(plan: AnyPlan) -> None:
+def check_served(plan: Plan) -> None:
     """Raise `ValueError` for what devices may randomize but the service does not collect."""
     for question in plan.questions:
         condition = question.asked_if
@@ -447,7 +447,7 @@ def check_served(plan: AnyPlan) -> None:
         )
 
 
-def survey_id(plan: AnyPlan, run: int = 1) -> str:
+def survey_id(plan: Plan, run: int = 1) -> str:
     """A survey is named by the first 16 digits of its plan's hash, and from the second run on by which run it is."""
     return plan.hash[:16] if run == 1 else f"{plan.hash[:16]}-{run}"
 

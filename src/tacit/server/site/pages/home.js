@@ -306,11 +306,12 @@ async function readPlan(file) {
   byId("create-error").textContent = "";
   try {
     const read = JSON.parse(await file.text());
-    const { groups } = read.questions ? read.blocks[0].plan : read;
+    const [{ groups }] = read.blocks;
     const named = groups.filter(({ group }) => group !== null).length;
     byId("group-part").hidden = !named;
-    const asked = read.questions ? `${whole(read.questions.length)} questions` : `${whole(read.domain.values.length)} answers`;
-    const title = questionOf({ question: read.questions ? read.title : read.question });
+    const [{ text, answers }, ...more] = read.questions;
+    const asked = more.length ? `${whole(read.questions.length)} questions` : `${whole(answers.length)} answers`;
+    const title = questionOf({ question: read.title ?? (more.length ? null : Object.values(text ?? {})[0] ?? null) });
     byId("plan-summary").textContent = `${file.name}: ${title} ${asked}${named ? `, ${whole(named)} groups` : ""}.`;
     plan = read;
   } catch {

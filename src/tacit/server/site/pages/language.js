@@ -50,11 +50,11 @@ export function local(number) {
 export const numberName = (number) => local(number.replace(/\.0+$/, ""));
 
 /** An answer as people read it. */
-export const answerName = (plan, value) => (plan.numeric ? numberName(value) : value);
+export const answerName = ({ numeric }, value) => (numeric ? numberName(value) : value);
 
 /** The same inside a sentence, where names stand in quotes. */
-export const quotedAnswer = (plan, value) =>
-  plan.numeric ? answerName(plan, value) : say("quoted", { name: value });
+export const quotedAnswer = (question, value) =>
+  question.numeric ? answerName(question, value) : say("quoted", { name: value });
 
 /** A text that a plan holds in several languages: in this one, else in English, else in the first there is. */
 export const inLanguage = (texts) => texts[code] ?? texts.en ?? Object.values(texts)[0];

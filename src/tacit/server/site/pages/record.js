@@ -1,4 +1,4 @@
-/** The form of a plan of several questions, and what its report means. */
+/** The form of a plan of several questions, what its report means, and answers outside of any plan's promise. */
 
 import { choices } from "./choices.js";
 import { byId, make, tableRow } from "./common.js";
@@ -238,7 +238,7 @@ function byQuestion(plan, rowsOf) {
 export function outsideRecord(plan, group, answers) {
   const [found] = plan.outside(group, answers);
   if (!found) return "";
-  const said = say("outside_record", { questions: wordings(plan, found.questions) });
+  const said = plan.questions.length > 1 ? say("outside_record", { questions: wordings(plan, found.questions) }) : say("outside");
   return found.exposed ? `${said} ${say("exposed")}` : said;
 }
 
@@ -248,7 +248,7 @@ export function describeRecord(plan, { group, block, report }) {
   const questions = wordings(plan, names);
   byId("meaning-heading").textContent = say("meaning_record");
   byId("guess").textContent = `${say("about_block", { questions })} ${recordPromise(plan, group)}`;
-  const meaning = plan.meaning(group, block, report);
+  const meaning = plan.meaning(group, report, block);
   byId("chance-table").hidden = meaning === null;
   byId("chance-head").replaceChildren(
     ...["belief_answer", "belief_before", "belief_after"].map((key) => make("th", { scope: "col" }, say(key))),

@@ -52,26 +52,27 @@ function describe({ survey, plan }, { sent, ...body }) {
   byId("kept-layers").hidden = plan.rule !== "layers";
   byId("code-fact").hidden = body.report < LONG;
   byId("credential-fact").hidden = !survey.invited;
-  byId("block-fact").hidden = !plan.questions;
+  byId("block-fact").hidden = plan.questions.length === 1;
   byId("public-fact").hidden = !body.public;
-  if (plan.questions) {
+  if (plan.questions.length > 1) {
     write(byId("block-fact"), say("fact_block", { questions: wordings(plan, plan.blocks[body.block - 1].questions) }));
     return describeRecord(plan, body);
   }
   byId("meaning-heading").textContent = body.report < LONG ? say("meaning", { report: body.report }) : say("meaning_record");
-  const guess = plan.meaning(body.group, body.report);
+  const [question] = plan.questions;
+  const guess = plan.guess(body.group, body.report);
   byId("meaning").hidden = guess === null;
   if (guess === null) return;
-  byId("guess").textContent = say(plan.between ? "guess_near" : "guess", { name: answerName(plan, guess) });
+  byId("guess").textContent = say(question.kind === "number" ? "guess_near" : "guess", { name: answerName(question, guess) });
   const heads = ["chance_answer", "chance"].map((key) => make("th", { scope: "col" }, say(key)));
   byId("chance-head").replaceChildren(...heads);
-  const chances = plan.values.map((value) => [value, plan.chance(body.group, value, body.report)]);
+  const chances = question.answers.map((value) => [value, plan.chance(body.group, value, body.report)]);
   if (chances.length > MAX_CHANCES) chances.sort((one, other) => parseFloat(other[1]) - parseFloat(one[1]));
-  const rows = chances.slice(0, MAX_CHANCES).map(([value, chance]) => tableRow(answerName(plan, value), [local(chance)]));
+  const rows = chances.slice(0, MAX_CHANCES).map(([value, chance]) => tableRow(answerName(question, value), [local(chance)]));
   byId("chances").replaceChildren(...rows);
   const notes = [];
   if (chances.length > MAX_CHANCES) notes.push(say("chances_cut", { shown: MAX_CHANCES, count: chances.length }));
-  if (plan.between) notes.push(say("chances_between"));
+  if (question.kind === "number") notes.push(say("chances_between"));
   byId("chances-note").textContent = notes.join(" ");
 }
 

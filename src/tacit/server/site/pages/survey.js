@@ -49,7 +49,7 @@ async function start() {
     showTexts(texts);
     if (!isSecureContext) return stop("refusal", "refused", "refused_insecure");
     const plan = await verifiedPlan(survey);
-    document.title = plan.question || plan.title || say("untitled");
+    document.title = plan.heading || say("untitled");
     const memory = await memoryOf(survey.invited ? invitation : null);
     const visit = { id, survey, texts: textsIn(texts, texts.language), plan, invitation, memory };
     offerLanguages(visit, texts);
@@ -61,7 +61,7 @@ async function start() {
 
 /** A switch, if there are several languages: the team's, and those in which the plan has all questions. */
 function offerLanguages(visit, texts) {
-  const inPlan = Object.keys(LANGUAGES).filter((code) => visit.plan.questions?.every(({ text }) => code in text));
+  const inPlan = Object.keys(LANGUAGES).filter((code) => visit.plan.questions.every(({ text }) => code in text));
   const codes = [...new Set([texts.language, ...Object.keys(texts.translations ?? {}), ...inPlan])];
   const buttons = codes.map((code) => make("button", { type: "button", lang: code, "data-testid": `language-${code}` }, LANGUAGES[code]));
   const mark = (chosen) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.lang === chosen)));
@@ -168,7 +168,7 @@ function ask(visit) {
   again = () => ask(visit);
   const { survey, texts, plan, soFar } = visit;
   // By the belief rule earlier reports say the group, or there is one for all who have none.
-  const first = plan.firstGroups ?? plan.groups.map(({ name }) => name);
+  const first = plan.firstGroups;
   const fixed = soFar.group ?? (first.length === 1 ? first[0] : null);
   const grouped = plan.groups[0].name !== null && fixed === null;
   write(byId("checked"), say("checked", { plan: plan.hash.slice(0, 12) }));
@@ -176,9 +176,9 @@ function ask(visit) {
   byId("question").textContent = document.title;
   byId("consent").hidden = !texts.consent;
   byId("consent-text").textContent = texts.consent ?? "";
-  const several = Boolean(plan.questions);
+  const several = plan.questions.length > 1;
   byId("one-question").hidden = several;
-  const open = plan.questions?.some((question) => question.public);
+  const open = plan.questions.some((question) => question.public);
   if (several) byId("lead").textContent = [say("lead_record"), ...(open ? [say("lead_public")] : [])].join(" ");
   let group = { value: () => fixed };
   let answer = null;
@@ -214,21 +214,31 @@ function askSeveral(plan, changed, { layout }) {
 
 /** The question: one of the plan's values, or any number between them. */
 function askAnswer(plan, changed) {
-  const field = { id: "answer", label: document.title, shown: (value) => answerName(plan, value), changed };
+  const [question] = plan.questions;
+  const field = { id: "answer", label: document.title, shown: (value) => answerName(question, value), changed };
+  const room = byId("answer-choices");
   const column = plan.recoding?.answers[0];
-  if (!plan.between && column?.edges.length) return askBins(plan, column, field);
-  if (!plan.between) return choices(byId("answer-choices"), plan.values, field);
-  const knots = plan.values.map(numberName);
+  const asked = isNumber(plan) ? askNumber(room, question, field) : column?.edges.length ? askBins(room, question, column, field) : choices(room, question.answers, field);
+  const value = () => (asked.value() === null ? null : { [question.name]: asked.value() });
+  return { ...asked, value, focus: () => asked.focus(), ...(asked.missing && { missing: () => asked.missing() }) };
+}
+
+/** Whether any number in a range is the answer to the only question. */
+const isNumber = ({ questions }) => questions.length === 1 && questions[0].kind === "number";
+
+/** A number between two of the plan's. */
+function askNumber(room, { answers }, field) {
+  const knots = answers.map(numberName);
   byId("promise-between").textContent = say("between", { knots: list(knots), first: knots[0] });
-  return numberField(byId("answer-choices"), [plan.values[0], plan.values.at(-1)], field);
+  return numberField(room, [answers[0], answers.at(-1)], field);
 }
 
 /** A number that becomes one of the plan's values on this device. */
-function askBins(plan, column, field) {
-  const asked = binnedField(byId("answer-choices"), column, { ...field, changed: () => field.changed() });
+function askBins(room, { answers, numeric }, column, field) {
+  const asked = binnedField(room, column, { ...field, changed: () => field.changed() });
   const value = () => {
     const name = asked.value();
-    return plan.values.find((each) => each === name || (name !== null && plan.numeric && Number(each) === Number(name))) ?? null;
+    return answers.find((each) => each === name || (name !== null && numeric && Number(each) === Number(name))) ?? null;
   };
   return { ...asked, value };
 }
@@ -275,12 +285,13 @@ function complain(text, field) {
 /** The promise to a group in the plan's own numbers; while there is none of that name, the one before stays. */
 function showPromise(plan, group) {
   if (!plan.groups.some(({ name }) => name === group)) return;
-  if (plan.questions) return showRecordPromise(plan, group);
-  const { value, oddsOnly, ...told } = plan.promiseParts(group);
-  const name = quotedAnswer(plan, value);
-  const numbers = Object.fromEntries(Object.entries(told).map(([key, number]) => [key, local(number)]));
-  byId("promise").textContent = say(oddsOnly ? "promise_odds" : "promise", { ...numbers, name: plan.between ? say("near", { name }) : name });
-  byId("promise-set").textContent = setSentence(plan.setParts(group));
+  if (plan.questions.length > 1) return showRecordPromise(plan, group);
+  const { odds, oddsOnly, rarest } = plan.promiseParts(group);
+  const name = quotedAnswer(plan.questions[0], rarest.value);
+  const { prior, low, high } = rarest;
+  const numbers = Object.fromEntries(Object.entries({ prior, low, high, odds }).map(([key, number]) => [key, local(number)]));
+  byId("promise").textContent = say(oddsOnly ? "promise_odds" : "promise", { ...numbers, name: isNumber(plan) ? say("near", { name }) : name });
+  byId("promise-set").textContent = plan.setParts(group).map(setSentence).join(" ");
   fillBeliefs(plan, group);
 }
 
@@ -295,7 +306,6 @@ function showRecordPromise(plan, group) {
 
 /** For whom the promise holds, where that is a set of priors. */
 function setSentence(parts) {
-  if (!parts) return "";
   const key = parts.kind === "distance" && parts.size === "1" ? "set_distance_one" : `set_${parts.kind}`;
   return say(key, { bound: local(parts.bound), size: local(parts.size) });
 }
@@ -305,11 +315,13 @@ function fillBeliefs(plan, group) {
   const all = plan.beliefs(group);
   const rarest = all.length > MAX_BELIEFS ? all.toSorted((a, b) => parseFloat(a.prior) - parseFloat(b.prior)) : all;
   const rows = rarest.slice(0, MAX_BELIEFS).map(({ value, prior, high, low }) => {
-    const name = answerName(plan, value);
-    return tableRow(plan.between ? say("near", { name }) : name, [prior, high, low].map(local));
+    const name = answerName(plan.questions[0], value);
+    return tableRow(isNumber(plan) ? say("near", { name }) : name, [prior, high, low].map(local));
   });
   byId("belief-rows").replaceChildren(...rows);
-  const cut = plan.values.length - plan.outside(group).length > rows.length;
+  // Of many reports the beliefs are those of the rarest answers already.
+  const many = plan.groups.find(({ name }) => name === group).nPossibleReports === null;
+  const cut = Math.max(all.length, many ? plan.questions[0].answers.length : 0) > rows.length;
   byId("beliefs-note").textContent = cut ? say("beliefs_cut", { count: rows.length }) : "";
   byId("beliefs").hidden = false;
 }
@@ -317,30 +329,20 @@ function fillBeliefs(plan, group) {
 /** Remark on an answer that the promise does not cover. */
 function noteOutside(plan, group, answer) {
   const known = plan.groups.some(({ name }) => name === group);
-  if (plan.questions) {
-    const said = known && answer !== null ? outsideRecord(plan, group, answer) : "";
-    byId("outside").hidden = !said;
-    byId("outside").textContent = said;
-    return;
-  }
-  const asked = known && answer !== null ? plan.neighbours(answer) : [];
-  const outside = asked.find((value) => plan.outside(group).includes(value));
-  byId("outside").hidden = outside === undefined;
-  if (outside === undefined) return;
-  const said = plan.between ? say("outside_near", { name: answerName(plan, outside) }) : say("outside");
-  byId("outside").textContent = plan.exposed(group).includes(outside) ? `${said} ${say("exposed")}` : said;
+  const said = known && answer !== null ? outsideRecord(plan, group, answer) : "";
+  byId("outside").hidden = !said;
+  byId("outside").textContent = said;
 }
 
 /** Draw the report, forget the answer, show what would be sent. */
-async function randomize(visit, group, value) {
+async function randomize(visit, group, answers) {
   const button = byId("randomize");
   // A second click while the first is at work must draw and show nothing.
   if (button.disabled) return;
   button.disabled = true;
   byId("ask-error").textContent = "";
   try {
-    const answer = visit.plan.questions ? { group, answers: value } : { group, value };
-    const report = await respond(visit.plan, answer, visit.memory);
+    const report = await respond(visit.plan, { group, answers }, visit.memory);
     byId("answer-choices").replaceChildren();
     // A number that became a group is more than is sent.
     byId("group-choices").replaceChildren();

@@ -26,7 +26,6 @@ export default {
   "beliefs_cut": "Die {count} seltensten Antworten; Annahmen über die anderen ändern sich um keinen größeren Faktor.",
   "checked": "Soeben auf diesem Gerät geprüft, in exakten ganzen Zahlen: Plan `{plan}`.",
   "outside": "Für diese Antwort gilt das Versprechen nicht: Die Umfrage wurde geplant, als ob niemand sie gäbe. Über sie wird nichts versprochen.",
-  "outside_near": "Für eine Antwort nahe {name} gilt das Versprechen nicht: Die Umfrage wurde geplant, als ob niemand sie gäbe. Über sie wird nichts versprochen.",
   "exposed": "Eine Meldung kann sie sogar verraten.",
   "randomize": "Auf diesem Gerät zufällig verändern",
   "not_sent_yet": "Noch wird nichts gesendet. Sie sehen die Meldung zuerst.",

@@ -26,7 +26,6 @@ export default {
   "beliefs_cut": "The {count} rarest answers; beliefs in the others move by no larger factor.",
   "checked": "Checked on this device just now, in exact integers: plan `{plan}`.",
   "outside": "This answer is outside of the promise: the survey was planned as if it did not occur. Nothing is promised about it.",
-  "outside_near": "An answer near {name} is outside of the promise: the survey was planned as if it did not occur. Nothing is promised about it.",
   "exposed": "A report can even give it away.",
   "randomize": "Randomize on this device",
   "not_sent_yet": "Nothing is sent yet. You will see the report first.",

@@ -26,7 +26,6 @@ export default {
   "beliefs_cut": "Las {count} respuestas más raras; las creencias en las demás no se mueven por un factor mayor.",
   "checked": "Comprobado ahora mismo en este dispositivo, con enteros exactos: plan `{plan}`.",
   "outside": "Esta respuesta queda fuera de la promesa: la encuesta se planeó como si nadie la diera. No se promete nada sobre ella.",
-  "outside_near": "Una respuesta cerca de {name} queda fuera de la promesa: la encuesta se planeó como si nadie la diera. No se promete nada sobre ella.",
   "exposed": "Un informe puede incluso delatarla.",
   "randomize": "Aplicar el azar en este dispositivo",
   "not_sent_yet": "Todavía no se envía nada. Antes verá el informe.",

@@ -26,7 +26,6 @@ export default {
   "beliefs_cut": "Les {count} réponses les plus rares ; les croyances dans les autres ne bougent pas d'un facteur plus grand.",
   "checked": "Vérifié à l'instant sur cet appareil, en entiers exacts : plan `{plan}`.",
   "outside": "Cette réponse est hors de la promesse : l'enquête a été planifiée comme si personne ne la donnait. Rien n'est promis à son sujet.",
-  "outside_near": "Une réponse proche de {name} est hors de la promesse : l'enquête a été planifiée comme si personne ne la donnait. Rien n'est promis à son sujet.",
   "exposed": "Un rapport peut même la trahir.",
   "randomize": "Tirer au hasard sur cet appareil",
   "not_sent_yet": "Rien n'est encore envoyé. Vous verrez d'abord le rapport.",
