@@ -32,8 +32,7 @@ MAX_ALARMS = 4
 
 def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
     """Estimates with intervals, the largest first where there are many, and the prior check in words."""
-    if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]")
+    _title(console, plan)
     if not result.n_reports:
         console.print("There are no reports yet.")
         return
@@ -74,6 +73,16 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[s
     if few:
         return notes
     return [*notes, *(said for said in (say.weights_sentence(result), say.prior_part(result)) if said)]
+
+
+def _title(console: Console, plan: Plan) -> None:
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]")
+
+
+def _dim(console: Console, notes: Iterable[str]) -> None:
+    for note in notes:
+        console.print(f"[dim]{escape(note)}[/dim]")
 
 
 def print_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
@@ -140,8 +149,7 @@ def print_differences(
     console: Console, plan: Plan, found: Differences, *, title: str, ratio: bool = False, notes: Sequence[str] = ()
 ) -> None:
     """A table and what it means; a sentence for a single difference."""
-    if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]")
+    _title(console, plan)
     ends, rows = say.interval_header(found.level), say.surest(found, 3 * say.MAX_ROWS)
     headers = [title, *say.compared_sides(plan, found), "points" if plan.task.counts_people else "difference", ends]
     cells = (
@@ -157,8 +165,7 @@ def print_differences(
     if len(found.rows) == 1:
         console.print(escape(say.difference_sentence(plan, found, found.rows[0])))
     hint = [] if found.simultaneous or len(found.rows) == 1 else ["--simultaneous: intervals for all rows at once."]
-    for note in (*say.difference_notes(plan, found), *hint, *notes):
-        console.print(f"[dim]{escape(note)}[/dim]")
+    _dim(console, (*say.difference_notes(plan, found), *hint, *notes))
 
 
 def print_trend(console: Console, plan: Plan, found: Trend, *, ratio: bool = False, notes: Sequence[str] = ()) -> None:
@@ -184,8 +191,7 @@ def print_regression(
     console: Console, plan: Plan, fit: Regression, levels: Sequence[CovariateLevels], notes: Sequence[str] = ()
 ) -> None:
     """Coefficients, what they are about, and what the columns mean for the promise."""
-    if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]")
+    _title(console, plan)
     clusters = "" if fit.n_clusters is None else f" in {fit.n_clusters:,} clusters"
     console.print(f"{fit.n_reports:,} reports{clusters}, {fit.model} regression of {escape(_outcome(plan, fit))}")
     ends = say.interval_header(fit.level)
@@ -198,8 +204,7 @@ def print_regression(
     print_table(console, headers, cells, left=2 if several else 1)
     errors = "errors within clusters may depend on each other" if fit.n_clusters else "errors may be of any size"
     about = "Intervals are about the population that the reports stand for, sampling and randomizing included"
-    for note in (f"{about}; {errors}.", *say.regression_notes(fit), *notes, *say.covariate_notes(levels)):
-        console.print(f"[dim]{escape(note)}[/dim]")
+    _dim(console, (f"{about}; {errors}.", *say.regression_notes(fit), *notes, *say.covariate_notes(levels)))
 
 
 def _outcome(plan: Plan, fit: Regression) -> str:

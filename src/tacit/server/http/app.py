@@ -22,7 +22,18 @@ from tacit.server.collector import Collector
 from tacit.server.http import messages as m
 from tacit.server.http.intake import Intake, Proxies, RateLimit
 from tacit.server.http.management import access, administration, management, survey_facts
-from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, TEXT, Service, grant_of, published_to, reads_live
+from tacit.server.http.routes import (
+    ADMIN,
+    BEARER,
+    CLOSED,
+    COMMON,
+    CSV,
+    TEXT,
+    Service,
+    grant_of,
+    published_to,
+    reads_live,
+)
 from tacit.server.problems import Refusal, answer_with_problems
 from tacit.server.results import breakdown
 from tacit.server.results.results import NUMBERS
@@ -227,9 +238,7 @@ def _results_table(facts: dict[str, Any]) -> site.Page:
     return site.Page(csv_text(columns, several or facts["rows"]).encode(), "text/csv; charset=utf-8")
 
 
-@_results.get(
-    "/{survey}/results.csv", responses=CLOSED | {200: {"content": {"text/csv": TEXT}}}, response_class=Response
-)
+@_results.get("/{survey}/results.csv", responses=CLOSED | CSV, response_class=Response)
 async def download_results(
     survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = None
 ) -> Response:

@@ -6,27 +6,20 @@ from datetime import date
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 
 from tacit.server.collector import Collector, ReadySurvey
 from tacit.server.http import messages as m
 from tacit.server.http.batches import ARROW, NDJSON
 from tacit.server.http.messages import HASH, KEY
-from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, PROBLEM, Service, everything, managing
+from tacit.server.http.routes import CLOSED, PROBLEM, Service, everything, guarded, managing
 from tacit.server.problems import Refusal
 from tacit.server.site.texts import read_texts, write_texts
 from tacit.server.storage import tokens
 from tacit.server.storage.store import Survey
 
-administration = APIRouter(
-    prefix="/api/surveys", tags=["administration"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(everything)]
-)
-management = APIRouter(
-    prefix="/api/surveys", tags=["management"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(managing)]
-)
-access = APIRouter(
-    prefix="/api/tokens", tags=["tokens"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(everything)]
-)
+administration, management = guarded("administration", everything), guarded("management", managing)
+access = guarded("tokens", everything, path="tokens")
 
 
 def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.security import HTTPBearer
 from starlette.responses import Response
 
@@ -57,8 +57,7 @@ def reads_live(survey: str, request: Request) -> bool:
 def published_to(request: Request, page: Page | None) -> Response:
     """What is public, unless the sender has it; refused if there is none."""
     if page is None:
-        _demand(False, grant_of(request))
-    assert page is not None
+        raise _refusal(grant_of(request))
     response = page.respond(request)
     response.headers["Cache-Control"] = "no-cache"
     return response
@@ -66,9 +65,13 @@ def published_to(request: Request, page: Page | None) -> Response:
 
 def _demand(allowed: bool, grant: Grant | None) -> None:
     if not allowed:
-        if grant is None:
-            raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
-        raise Refusal(403, "This token does not allow that.")
+        raise _refusal(grant)
+
+
+def _refusal(grant: Grant | None) -> Refusal:
+    if grant is None:
+        return Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
+    return Refusal(403, "This token does not allow that.")
 
 
 # -- description ------------------------------------------------------------------------------------------------------
@@ -97,7 +100,14 @@ COMMON = _problems(
 ADMIN = _problems({401: "Needs a token"})
 CLOSED = _problems({409: "Closed, spent, or not of this kind"})
 TEXT = {"schema": {"type": "string"}}
+CSV: Responses = {200: {"content": {"text/csv": TEXT}}}
 BEARER = Depends(HTTPBearer(auto_error=False, description="A token: the one that `tacit serve` printed, or another."))
+
+
+def guarded(tag: str, needed: Callable[..., Any], path: str = "surveys", *, closed: bool = False) -> APIRouter:
+    """Routes for those whom `needed` lets pass."""
+    responses, guards = COMMON | ADMIN | (CLOSED if closed else {}), [BEARER, Depends(needed)]
+    return APIRouter(prefix=f"/api/{path}", tags=[tag], responses=responses, dependencies=guards)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

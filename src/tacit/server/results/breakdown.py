@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from tacit.estimates import (
@@ -27,7 +27,7 @@ from tacit.estimates import (
 )
 from tacit.plan import Plan
 from tacit.server.http import messages as m
-from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live, reads_live
+from tacit.server.http.routes import CSV, Service, csv_response, guarded, reading_live, reads_live
 from tacit.server.problems import Refusal
 from tacit.server.results.results import LEVEL, NUMBERS, name_of, numbers, rows
 from tacit.server.storage.store import Store
@@ -306,13 +306,7 @@ By = Annotated[str | None, Query(max_length=1000, description="A public question
 FirstDays = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
 #: A question, its parts, and the estimator that was asked for.
 Found = tuple[QuestionView, Parts, str]
-_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-router = APIRouter(
-    prefix="/api/surveys",
-    tags=["results"],
-    responses=COMMON | ADMIN | CLOSED,
-    dependencies=[BEARER, Depends(reading_live)],
-)
+router = guarded("results", reading_live, closed=True)
 
 
 async def _groups(
@@ -347,7 +341,7 @@ async def compare_groups(found: Annotated[Found, Depends(_groups)], value: Value
     return _compared(*found, value)
 
 
-@router.get("/{survey}/results/groups.csv", responses=_CSV, response_class=Response)
+@router.get("/{survey}/results/groups.csv", responses=CSV, response_class=Response)
 async def download_groups(
     survey: m.SurveyId, found: Annotated[Found, Depends(_groups)], group: OneGroup = None
 ) -> Response:
@@ -400,7 +394,7 @@ async def show_trend(found: Annotated[Found, Depends(_stretches)], value: Value 
     return _compared(*found, value)
 
 
-@router.get("/{survey}/results/trend.csv", responses=_CSV, response_class=Response)
+@router.get("/{survey}/results/trend.csv", responses=CSV, response_class=Response)
 async def download_trend(survey: m.SurveyId, found: Annotated[Found, Depends(_stretches)]) -> Response:
     """All numbers of every stretch of time as CSV."""
     view, parts, _ = found

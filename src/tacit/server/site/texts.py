@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from tacit.server.http.messages import SurveyId
-from tacit.server.http.routes import ADMIN, BEARER, COMMON, Service, managing
+from tacit.server.http.routes import COMMON, Service, guarded, managing
 from tacit.server.storage.store import Store
 
 #: The languages of the respondent's page: one file each in pages/languages.
@@ -101,9 +101,7 @@ def _name(survey: str) -> str:
 
 #: For everybody, and for those who manage the survey.
 reading = APIRouter(prefix="/api/surveys", tags=["respondents"], responses=COMMON)
-writing = APIRouter(
-    prefix="/api/surveys", tags=["management"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(managing)]
-)
+writing = guarded("management", managing)
 
 
 @reading.get("/{survey}/texts")
