@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.designs._program.deadline import Deadline
-from tacit.designs._program.lifts import Array, LiftSet, knapsack, largest
+from tacit.designs._program.lifts import Array, LiftSet, exchanged, knapsack, largest
 
 #: At most this many values are branched on, with this many nodes of one depth.
-MOST_BRANCHED, _MOST_NODES = 40, 100_000
+MOST_BRANCHED, _MOST_NODES = 40, 400_000
 #: Of nodes that are left this many are handed out.
 _LEADS = 512
 #: Steps for one node, and the share of the bound that is allowed for.
@@ -95,6 +95,7 @@ class _Problem:
         for _ in range(12):
             slopes = 2 * u @ self.kernel - self.duals
             u = knapsack(self.prior, self.low, self.high, np.argsort(-slopes / self.prior, axis=1), 0.0)
+        u = exchanged(self.prior, (self.low, self.high), self.factor, self.duals, u)
         return float((((u @ self.factor) ** 2).sum(axis=1) - u @ self.duals).max()) + self.shift
 
     def first_weights(self) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.designs._program.bounds import TINY, gain_dual_bound
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
-from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
+from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, exchanged, largest
 
 Order = NDArray[np.intp]
 
@@ -196,6 +196,8 @@ def _improving_patterns(
 _FEWEST_STARTS, _MOST_STARTS = 256, 4096
 #: This many lifts that were found are kept.
 _MOST_SEEN = 20_000
+#: Local search along edges is for up to this many values, from so many good lifts, moved by these shares of the box.
+MOST_EXCHANGED, _NEAR, _NOISE = 64, 512, (0.5, 0.3)
 
 
 class PlainLifts:
@@ -261,12 +263,27 @@ class PlainLifts:
             orders = np.argsort(self._rng.random((256, n)), axis=1)
             starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
         found = climb(prior, gain, self.lift_set, shifted, np.concatenate(starts), steps=8)
+        if not self.lift_set.has_ratio and n <= MOST_EXCHANGED:
+            found = np.concatenate([found, self._moved(gain, shifted, found, min(8 * places, 8192))])
         # What was found before is looked at again: duals move to and fro.
         self._seen = np.unique(np.round(np.concatenate([found, self._seen]), 12), axis=0)
         if len(self._seen) > _MOST_SEEN:
             value = gain(self._seen) - self._seen @ shifted
             self._seen = self._seen[largest(value, _MOST_SEEN // 2)]
         return self._seen
+
+    def _moved(self, gain: Gain, duals: Array, lifts: Array, places: int) -> Array:
+        """Local search along edges from good lifts, and again from places near to the best that this leads to."""
+        low, high = self.limits()
+        every = [exchanged(self.prior, (low - 1, high - 1), gain.factor, duals, lifts - 1)]
+        for noise in _NOISE:
+            found = np.unique(np.round(np.concatenate([*every, lifts - 1]), 12), axis=0)
+            near = found[largest(((found @ gain.factor) ** 2).sum(axis=1) - found @ duals, _NEAR)]
+            near = near[self._rng.integers(len(near), size=places)]
+            near = near + noise * self._rng.normal(size=near.shape) * (high - low)
+            starts = best_lifts(self.prior, self.lift_set, near * self.prior) - 1
+            every.append(exchanged(self.prior, (low - 1, high - 1), gain.factor, duals, starts))
+        return 1 + np.concatenate(every)
 
     def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
         """An upper bound of |Fᵀv|² − μ·v over all lifts; none where only a good channel is wanted."""

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: Edges that `exchanged` follows at most.
+_MOST_EXCHANGES = 200
+
 
 @dataclass(frozen=True, slots=True)
 class LiftSet:
@@ -117,6 +120,39 @@ def knapsack(prior: Array, low: Array, high: Array, order: NDArray[np.intp], tot
     out = np.empty(order.shape)
     np.put_along_axis(out, order, np.where(full, high[order], part), axis=1)
     return out
+
+
+def exchanged(prior: Array, box: tuple[Array, Array], factor: Array, duals: Array, points: Array) -> Array:
+    """Move each row u along the best edge, from one value to another, for |Fᵀu|² − μ·u, until no edge leads higher.
+
+    Along t·(e_i/P_i − e_j/P_j) the square is convex in t, so it is best at the end of the edge: P·u stays the same, and
+    u in the box.
+    """
+    low, high = box
+    kernel = factor @ factor.T / np.outer(prior, prior)
+    bend = np.diag(kernel)[:, None] + np.diag(kernel) - 2 * kernel
+    # The mass that each value can take and give.
+    up, down = prior * (high - points), prior * (points - low)
+    slopes = (2 * points @ factor @ factor.T - duals) / prior
+    rows = np.arange(len(points))
+    for _ in range(_MOST_EXCHANGES):
+        step = np.minimum(up[rows, :, None], down[rows, None, :])
+        here = slopes[rows]
+        rise = (step * (here[:, :, None] - here[:, None, :] + step * bend)).reshape(len(rows), -1)
+        best = np.argmax(rise, axis=1)
+        each = np.arange(len(rows))
+        better = rise[each, best] > 1e-12
+        rows, best, moved = rows[better], best[better], step.reshape(len(each), -1)[each, best][better]
+        if not len(rows):
+            break
+        i, j = np.divmod(best, len(prior))
+        up[rows, i] -= moved
+        down[rows, i] += moved
+        up[rows, j] += moved
+        down[rows, j] -= moved
+        slopes[rows] += 2 * moved[:, None] * (kernel[i] - kernel[j])
+    # From the nearer end, so that what lies at an end is there exactly.
+    return np.asarray(np.clip(np.where(up < down, high - up / prior, low + down / prior), low, high))
 
 
 def _prefixes(
