@@ -87,8 +87,8 @@ class Search:
             the LDP mechanisms, which also have names of their own.
         gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond and for
             several numbers for each of more than 12 answers.
-        time_limit: or after this many seconds, or at a keyboard interrupt, with the best channel so far and a valid
-            certificate.
+        time_limit: or after the work of this many seconds of an ordinary core, which is counted, so that a busy machine
+            finds the same design; or at a keyboard interrupt. The best channel so far has a valid certificate.
         groups: how many groups a plan will hold: if many, "auto" prefers rules to tables, which make it long.
         different_groups: how many of them have designs of their own: if many, those are preferred that are found and
             read quickly.

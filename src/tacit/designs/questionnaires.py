@@ -29,13 +29,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
-from time import process_time
 from typing import Any
 
 import numpy as np
 
 from tacit.designs._design import Search, one_thread
 from tacit.designs._methods import Design, Promise, searchable
+from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs.guidance import other_beliefs
 from tacit.designs.joint_priors import JointPrior
@@ -462,12 +462,12 @@ class _Quick:
         self._asked = asked
         self._lifts = LiftSet.lip(float(asked.epsilon))
         self._known: dict[Any, float] = {}
-        self._started = process_time()
+        self._deadline = Deadline.after(_MERGING_SECONDS)
         self._types = {name: self._type(name) for name in asked.private}
 
     def affordable(self, names: Sequence[str]) -> bool:
         """Whether the cost of this block is known, or there is time to find it."""
-        return self._key(names) in self._known or process_time() - self._started < _MERGING_SECONDS
+        return self._key(names) in self._known or not self._deadline.passed
 
     def spread(self, names: Sequence[str]) -> float:
         """√W by a quick search."""
@@ -487,7 +487,8 @@ class _Quick:
                 g = np.hstack([g, table.reshape(len(g), -1)])
             p, lifts = searchable(prior, self._lifts)
             with one_thread(), np.errstate(all="ignore"):
-                found = solve_unbiased(p, g, lifts, gap=2e-2, time_limit=_QUICK_SECONDS, proves=False)
+                late = self._deadline.part(1, most=_QUICK_SECONDS)
+                found = solve_unbiased(p, g, lifts, gap=2e-2, time_limit=late, proves=False)
             self._known[key] = math.sqrt(found.value)
         return self._known[key]
 

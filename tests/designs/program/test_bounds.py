@@ -6,9 +6,10 @@ import pytest
 from tacit.designs._program import bounds, branching
 from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound, dual_bound, per_value_bound
 from tacit.designs._program.branching import branched
+from tacit.designs._program.columns import climb
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
-from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts
+from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts, exchanged
 from tacit.designs._program.unbiased import solve_unbiased
 
 from support.oracle import best_gain, box_vertices, gain_of, ratio_vertices
@@ -87,6 +88,31 @@ def test_branch_and_bound_is_the_maximum_over_all_vertices(epsilon):
         assert first >= bound - 1e-9
         if first > bound + slack:
             assert np.allclose(leads @ prior, 1)
+
+
+def test_no_edge_leads_higher_from_where_lifts_are_moved_to():
+    rng = np.random.default_rng(4)
+    prior, lift_set = named_shares("dirichlet", 10, seed=4), LiftSet.lip(1.5)
+    factor, duals = rng.normal(size=(10, 8)) * np.sqrt(prior)[:, None], rng.normal(size=10) * 0.2
+    low, high = lift_set.limits(prior)
+
+    def worth(u):
+        return ((u @ factor) ** 2).sum(axis=1) - u @ duals
+
+    start = climb(prior, Gain(factor), lift_set, duals, best_lifts(prior, lift_set, rng.normal(size=(64, 10)))) - 1
+    moved = exchanged(prior, (low - 1, high - 1), factor, duals, start)
+    assert np.abs(moved @ prior).max() < 1e-12
+    assert (moved >= low - 1).all()
+    assert (moved <= high - 1).all()
+    assert (worth(moved) >= worth(start) - 1e-12).all()
+    # Where the tangent alone leads is often not the best of its edges.
+    assert (worth(moved) > worth(start) + 1e-6).sum() > 8
+    for i in range(10):
+        for j in set(range(10)) - {i}:
+            most = np.minimum(prior[i] * (high[i] - 1 - moved[:, i]), prior[j] * (moved[:, j] - low[j] + 1))
+            step = np.zeros(moved.shape)
+            step[:, i], step[:, j] = most / prior[i], -most / prior[j]
+            assert (worth(moved + step) <= worth(moved) + 1e-9).all()
 
 
 def test_a_spread_bound_holds_and_is_tight_for_a_table_of_two_questions():

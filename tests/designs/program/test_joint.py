@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tacit import Prior, design
-from tacit.designs import Promise, verify
+from tacit.designs import Promise, Search, verify
+from tacit.designs._program import deadline
 from tacit.designs._program.bounds import covered
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts
@@ -80,6 +81,23 @@ def test_24_cells_are_proved_within_one_per_cent_and_verified_again():
     assert found.certificate.gap < 0.01
     assert len(found.certificate.duals) == 24 * 10
     assert verify(found).holds
+
+
+def test_a_slow_machine_finds_the_same_design(monkeypatch):
+    """Work is counted. The clock ends a search that takes 20 times as long as it should, and nothing else."""
+    rng = np.random.default_rng(2)
+    prior, g = joint(*(rng.dirichlet(np.full(size, 3.0)).tolist() for size in (3, 6)))
+    stated, task = Prior.of(dict(enumerate(prior.tolist()))), Matrix(g.tolist())
+
+    def under(seconds: float):
+        ticks = iter(np.arange(10**6) * seconds)
+        monkeypatch.setattr(deadline, "perf_counter", lambda: next(ticks))
+        found = design(stated, task, 1, search=Search(time_limit=5))
+        return found.mechanism, replace(found.certificate, seconds=0.0)
+
+    idle, slow, stopped = under(0.0), under(0.01), under(50.0)
+    assert slow == idle
+    assert idle[1].gap < 0.01 < stopped[1].gap
 
 
 def test_an_optimum_with_a_nearly_singular_moment_matrix_is_proved():

@@ -53,6 +53,9 @@ _GRID_WORK = 2e8
 #: This many knapsack tables at a time stay in the processor's cache.
 _GRID_ROWS = 16
 
+#: Operations for each value of a fractional knapsack.
+_SORTED = 60
+
 Support = Callable[[Array], Array]
 
 
@@ -83,6 +86,7 @@ def gain_dual_bound(
     wide = gain.weights is None and is_wide(gain.factor)
     if len(prior) <= (WIDE_LIMIT if wide else ENUMERATION_LIMIT):
         inner = _enumerated(prior, gain, lift_set, duals)
+        deadline.spend(2.0 ** len(prior) * len(prior) * 50)
     elif wide and len(prior) <= MOST_BRANCHED and not lift_set.has_ratio:
         inner, found = branched(prior, gain.factor, duals, lift_set, deadline)
         if leads is not None:
@@ -195,11 +199,14 @@ def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array, deadli
 
     top = _linear_max(prior, lift_set, factor.T) - total
     bottom = total + _linear_max(prior, lift_set, -factor.T)
-    return _by_chords(support, -float(bottom[0]), float(top[0]), deadline)
+    return _by_chords(support, -float(bottom[0]), float(top[0]), deadline, _SORTED * len(prior))
 
 
-def _by_chords(support: Support, start: float, stop: float, deadline: Deadline) -> float:
-    """max_t H(t) - t² for convex H: on each interval H lies under its chord; split until nothing is gained."""
+def _by_chords(support: Support, start: float, stop: float, deadline: Deadline, cost: float) -> float:
+    """max_t H(t) - t² for convex H: on each interval H lies under its chord; split until nothing is gained.
+
+    `cost` operations are counted for each H(t).
+    """
     t = np.linspace(start, stop, 65)
     h = support(t[:, None])
     closed = -inf
@@ -213,6 +220,7 @@ def _by_chords(support: Support, start: float, stop: float, deadline: Deadline) 
         if not split.any() or len(t) > _NODES or deadline.passed:
             return worst
         middle = np.clip(peak, t[:-1] + 0.1 * np.diff(t), t[1:] - 0.1 * np.diff(t))[split]
+        deadline.spend(cost * len(middle))
         t, index = np.unique(np.concatenate([t, middle]), return_index=True)
         h = np.concatenate([h, support(middle[:, None])])[index]
     return worst
@@ -226,6 +234,7 @@ def covered(
     deadline: Deadline,
     tight: float = _TIGHT,
     work: float = _POINTS,
+    cost: float = 0.0,
 ) -> float:
     """An upper bound of |Fᵀ(v-1)|² - μ·v over a set of lifts whose linear problem `best` solves exactly.
 
@@ -238,7 +247,8 @@ def covered(
     bisected until every part lies in a ball that proves enough; a part starts with the point of the part it came from.
     Work grows with the number of nearly best lifts and exponentially in r only where there are no such lifts to
     tell apart: some hundredths of a second for r = 4, a second for r = 7. Once `work`/d points were tried, or at the
-    deadline, the largest bound of a part that is left is returned; that is valid, and less sharp.
+    deadline, the largest bound of a part that is left is returned; that is valid, and less sharp. `best` takes `cost`
+    operations for a row, or a few for each value.
     """
     total = factor.sum(axis=0)
     left, scale, _ = np.linalg.svd(factor - np.outer(prior, total), full_matrices=False)
@@ -278,6 +288,7 @@ def covered(
         old, old_at = np.tile(t[order], (2, 1)), np.tile(at[order], 2)
         new_at = support(parts)
         tried += len(parts)
+        deadline.spend(len(parts) * (cost or _SORTED * len(prior)))
         bounds = np.stack([
             old_at + ((np.abs(old - parts) + narrow) ** 2).sum(axis=1), new_at + (narrow**2).sum(axis=1)
         ])  # fmt: skip
@@ -390,6 +401,7 @@ def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array,
             table[:, 0] = 0.0
             filled = 0
             # The smallest first, so that most of the table stays empty for long.
+            deadline.spend(table.size * n)
             for x in smallest[: np.searchsorted(size[smallest], last, "right")]:
                 filled = min(filled + size[x], last)
                 raised = table[:, : filled + 1 - size[x]] + rise[rows, x, None]
@@ -445,6 +457,7 @@ class PartGrid:
             return inf
         if len(values) == 1:
             return self._completed(int(values[0]), table)
+        deadline.spend(len(values) * len(table))
         half = len(values) // 2
         first, second = values[:half], values[half:]
         return max(

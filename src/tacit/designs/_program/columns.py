@@ -227,15 +227,30 @@ class PlainLifts:
         """The lifts with the largest slope·v."""
         return best_lifts(self.prior, self.lift_set, slopes[: 0 if self._pool is not None else None])
 
-    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array, deadline: Deadline) -> tuple[Array, float]:
         """Lifts with |Fᵀv|² − μ·v above `level`, among all vertices or by climbing."""
         new, worth = self._best(factor, duals, level, _FEWEST_STARTS, lifts)
+        deadline.spend(self._cost(_FEWEST_STARTS, factor))
         if self._pool is None and self.proves and not len(new):
             new, worth = self._best(factor, duals, level, _MOST_STARTS, lifts)
+            deadline.spend(self._cost(_MOST_STARTS, factor))
         if self._pool is None or self.prior.min() < TINY:  # Floats do not tell which vertices a tiny value allows.
             return new, inf
         most = float(worth.max())
         return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
+
+    def _cost(self, starts: int, factor: Array) -> float:
+        """About so many operations for one look at lifts."""
+        n = len(self.prior)
+        if self._pool is not None:
+            return float(self._pool.size * (2 + factor.shape[1] / 4))
+        climbed = 8 * (starts + 1024) * n * (60 + n / 4) + len(self._seen) * n * 100
+        return float(climbed + (160 * starts * n**2 if self._exchanges else 0))
+
+    @property
+    def _exchanges(self) -> bool:
+        """Whether lifts are moved along edges."""
+        return self.proves and not self.lift_set.has_ratio and len(self.prior) <= MOST_EXCHANGED
 
     def _best(self, factor: Array, duals: Array, level: float, starts: int, lifts: Array) -> tuple[Array, Array]:
         """The best lifts above the level, and the values of all that were looked at."""
@@ -263,7 +278,7 @@ class PlainLifts:
             orders = np.argsort(self._rng.random((256, n)), axis=1)
             starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
         found = climb(prior, gain, self.lift_set, shifted, np.concatenate(starts), steps=8)
-        if not self.lift_set.has_ratio and n <= MOST_EXCHANGED:
+        if self._exchanges:
             found = np.concatenate([found, self._moved(gain, shifted, found, min(8 * places, 8192))])
         # What was found before is looked at again: duals move to and fro.
         self._seen = np.unique(np.round(np.concatenate([found, self._seen]), 12), axis=0)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Edges that `exchanged` follows at most.
-_MOST_EXCHANGES = 200
+#: Edges that `exchanged` follows at most, and tables of how many cells it works on at a time.
+_MOST_EXCHANGES, _CELLS = 200, 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,12 @@ def exchanged(prior: Array, box: tuple[Array, Array], factor: Array, duals: Arra
     Along t·(e_i/P_i − e_j/P_j) the square is convex in t, so it is best at the end of the edge: P·u stays the same, and
     u in the box.
     """
-    low, high = box
+    size = max(1, _CELLS // len(prior) ** 2)
+    parts = [points[k : k + size] for k in range(0, len(points), size)]
+    return np.concatenate([_exchanged(prior, *box, factor, duals, part) for part in parts])
+
+
+def _exchanged(prior: Array, low: Array, high: Array, factor: Array, duals: Array, points: Array) -> Array:
     kernel = factor @ factor.T / np.outer(prior, prior)
     bend = np.diag(kernel)[:, None] + np.diag(kernel) - 2 * kernel
     # The mass that each value can take and give.

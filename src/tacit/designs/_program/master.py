@@ -11,11 +11,15 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from tacit.designs._program.deadline import TimeLimitError
+from tacit.designs._program.deadline import Deadline, TimeLimitError
 from tacit.designs._program.lifts import Array
 
 #: HiGHS' number for primal simplex.
 _PRIMAL = 4
+#: Operations of a step of the simplex method for each entry of the matrix, and entries that others make up for.
+_PER_STEP, _OVERHEAD = 1.0, 20_000
+#: What HiGHS takes as no limit.
+_LONGEST, _MOST_STEPS = 1e6, 2**31 - 1
 
 
 class SolverError(ArithmeticError):
@@ -64,13 +68,16 @@ class GrowingProgram:
                 starts.astype(np.int32), places.astype(np.int32), columns[of, places],
             )  # fmt: skip
 
-    def solve(self, seconds: float) -> tuple[Array, Array]:
+    def solve(self, deadline: Deadline) -> tuple[Array, Array]:
         """The best λ over all columns, and a price for each row."""
         model = self._highs
-        model.setOptionValue("time_limit", model.getRunTime() + max(seconds, 0.1))
+        cost = _PER_STEP * (model.getNumNz() + _OVERHEAD)
+        model.setOptionValue("time_limit", model.getRunTime() + min(max(deadline.clock, 0.1), _LONGEST))
+        model.setOptionValue("simplex_iteration_limit", int(min(max(deadline.operations / cost, 100), _MOST_STEPS)))
         model.run()
+        deadline.spend(cost * model.getInfo().simplex_iteration_count)
         status = model.getModelStatus()
-        if status == highspy.HighsModelStatus.kTimeLimit:
+        if status in (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kIterationLimit):
             raise TimeLimitError
         if status != highspy.HighsModelStatus.kOptimal:
             raise SolverError(f"HiGHS stopped with status {model.modelStatusToString(status)}")
@@ -105,9 +112,9 @@ class Master:
         self._program.add(cover[fresh], gains[fresh] / self.scale)
         return len(fresh)
 
-    def solve(self, seconds: float) -> tuple[Array, Array]:
+    def solve(self, deadline: Deadline) -> tuple[Array, Array]:
         """Optimal λ over all columns, and duals μ with gain_y ≤ μ·v_y on every column."""
-        weights, prices = self._program.solve(seconds)
+        weights, prices = self._program.solve(deadline)
         # μ·v = prices·c on every column, because a multiple of P absorbs the constant.
         duals = prices * self.scale / self.width
         return weights, duals - (duals @ self.low) * self.prior

@@ -44,6 +44,8 @@ _PATIENCE = 3
 _FIRST, _NEW = 8, 8
 #: And this many for each value are kept from one step to the next.
 _KEPT = 12
+#: The share of what was before in the mean of F and μ, and at how many gaps from the end it is looked at.
+_PULL, _LATE = 0.7, 8
 #: Where Newton's method for the weights stops at the latest.
 _NEWTON_STEPS = 80
 
@@ -78,7 +80,7 @@ class Polytope(Protocol):
         """Lifts with a large slope·v for each row of `slopes`; none where all lifts are listed."""
         ...
 
-    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array, deadline: Deadline) -> tuple[Array, float]:
         """Lifts with |Fᵀv|² − μ·v above `level`, the largest first, and a bound of all lifts (inf if not known)."""
         ...
 
@@ -252,8 +254,8 @@ class Search:
             return
         master = Master(self.polytope.prior, low, high, scale)
         while master.add(new, ((new @ factor) ** 2).sum(axis=1)):
-            weights, duals = master.solve(self.deadline.left)
-            new, most = self.polytope.price(factor, duals, 1e-11 * scale, master.lifts)
+            weights, duals = master.solve(self.deadline)
+            new, most = self.polytope.price(factor, duals, 1e-11 * scale, master.lifts, self.deadline)
             if most == inf and not len(new):
                 most = self.polytope.prove(factor, duals, self.deadline)
             yield master.lifts, weights, duals, float(duals.sum()) + most
@@ -263,9 +265,9 @@ class Search:
     def _unbiased(self, lifts: Array, weights: Array) -> None:
         """Newton's method for the weights of columns found so far, extended by the most improving ones."""
         start, recentred = weights[: 4 * len(self.g)] / weights[: 4 * len(self.g)].sum(), False
-        # Time for the last proof.
+        # Work for the last proof.
         late = self.deadline.part(2 / 3)
-        mean = float(((self.polytope.prior @ self.g) ** 2).sum())
+        centre, climbs = None, False
         # The first columns span everything; without them J may become singular before the end.
         lasting, seen, given = set(keys(lifts[: len(start)])), set[bytes](), len(lifts)
         reached_before = deque([-inf], _PATIENCE)
@@ -273,28 +275,32 @@ class Search:
         rough = roughest = max(0.1 if len(weights) > given else 0.0, self.gap)
         self._tighten()
         while True:
-            weights, mu = newton_weights(lifts, weights, self.g, rough)
+            weights, mu = newton_weights(lifts, weights, self.g, rough, self.deadline)
             self.iterations += 1
             self.offer(*_trimmed(self.polytope.prior, self.g, lifts, weights, self.gap)[1:])
             factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
             worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu
             level = float(np.abs(worth).min()) + 1e-9 * abs(self.best)
-            new, most = self.polytope.price(factor, mu, level, lifts)
+            # F and μ jump about. What they prove is concave in them, so their mean proves more than most of them.
+            centre = (factor, mu) if centre is None else _between(centre, (factor, mu))
+            near = self.polytope.price(*centre, -inf, lifts, self.deadline)[0] if climbs else lifts
+            new, most = self.polytope.price(factor, mu, level, lifts, self.deadline)
             new = new[: _NEW * lifts.shape[1]]
-            reached = mean - 2 * float((factor * self.g).sum())
             # The lifts found say how much can be proved at best. Far from it, weights need not be exact.
-            surplus = float((((new @ factor) ** 2).sum(axis=1) - new @ mu).max(initial=0))
-            ahead = (reached + float(mu.sum()) + surplus) / abs(self.best) + 1
+            here, there = self._hoped(factor, mu, new), self._hoped(*centre, near) if climbs else inf
+            ahead = min(here, there) / abs(self.best) + 1
+            climbs = self.polytope.proves and most == inf and ahead < _LATE * self.gap
             fine, rough = rough == self.gap, float(np.clip(ahead / 4, self.gap, roughest))
-            ending = late.passed or (fine and not len(new))
+            ending, at = late.passed or (fine and not len(new)), (factor, mu)
             if most == inf and (ending or (self.iterations % _PROVED_EVERY == 0 and ahead < 2 * self.gap)):
-                most = self.polytope.prove(factor, mu, self.deadline)
-            self.proved(reached + most + float(mu.sum()), mu - 2 * factor @ factor.sum(axis=0), factor)
+                at = centre if there < here else at
+                most = self.polytope.prove(*at, self.deadline)
+            self.proved(self._offset(*at) + most, at[1] - 2 * at[0] @ at[0].sum(axis=0), at[0])
             self.report()
             if self.close or late.passed:
                 break
             if most < inf and not len(new):  # A proof may come across better lifts.
-                new = self.polytope.price(factor, mu, level, lifts)[0][: _NEW * lifts.shape[1]]
+                new = self.polytope.price(factor, mu, level, lifts, self.deadline)[0][: _NEW * lifts.shape[1]]
             if not (len(new) or fine):
                 rough = self.gap
                 continue
@@ -307,7 +313,7 @@ class Search:
                 break
             reached_before.append(self.best)
             if not len(new):
-                self._best_duals(factor, reached)
+                self._best_duals(factor)
                 break
             # A column that was dropped and comes back stays for good, so that no two sets of columns alternate.
             again = set(keys(new))
@@ -344,16 +350,32 @@ class Search:
             other = self.polytope.other_bound(self.g, self.lifts, self.probabilities, self.deadline.part(1 / 6))
             self.bound = min(self.bound, -other)
 
-    def _best_duals(self, factor: Array, reached: float) -> None:
+    def _offset(self, factor: Array, duals: Array) -> float:
+        """What has to be added to the largest |Fᵀv|² − μ·v for a bound."""
+        mean = float(((self.polytope.prior @ self.g) ** 2).sum())
+        return mean - 2 * float((factor * self.g).sum()) + float(duals.sum())
+
+    def _hoped(self, factor: Array, duals: Array, lifts: Array) -> float:
+        """The bound if no lift were better than these."""
+        worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ duals
+        return self._offset(factor, duals) + float(worth.max(initial=0.0))
+
+    def _best_duals(self, factor: Array) -> None:
         """The weights are as good as they get but μ is not: the best μ for this F is a linear program."""
         if self.polytope.proves and not self.close:
             for _, _, duals, bound in self.largest(factor):
-                self.proved(reached + bound, duals - 2 * factor @ factor.sum(axis=0), factor)
+                bound += self._offset(factor, np.zeros(len(duals)))
+                self.proved(bound, duals - 2 * factor @ factor.sum(axis=0), factor)
                 if self.close or self.deadline.passed:
                     return
 
 
-def newton_weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array, Array]:
+def _between(old: tuple[Array, Array], new: tuple[Array, Array]) -> tuple[Array, Array]:
+    """A mean of F and μ, in which what is long past counts little."""
+    return _PULL * old[0] + (1 - _PULL) * new[0], _PULL * old[1] + (1 - _PULL) * new[1]
+
+
+def newton_weights(lifts: Array, weights: Array, g: Array, gap: float, deadline: Deadline) -> tuple[Array, Array]:
     """Newton's method for tr(gᵀ J⁻¹ g) − τ Σ log λ, Σ_y λ_y v_y = 1, as τ falls to a share of the first.
 
     Returns λ and the multipliers μ of the constraint.
@@ -363,6 +385,7 @@ def newton_weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[
     n_reports, n = lifts.shape
     tau, mu = inf, np.zeros(n, dtype=np.float64)
     for _ in range(_NEWTON_STEPS):
+        deadline.spend(n_reports**2 * (n_reports / 75 + n / 8 + 2))
         scaled = lifts * weights[:, None]
         inverse = np.linalg.inv(scaled.T @ lifts)
         side = lifts @ inverse @ g

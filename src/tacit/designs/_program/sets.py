@@ -39,6 +39,8 @@ _SECONDS_PER_SOLVE = 10.0
 _MOST_DIMENSIONS, _TIGHT, _POINTS = 8, 4e-3, 3e6
 #: The ranges of lifts in a ball are found for up to this many values.
 _MOST_SPREAD = 128
+#: Operations for the best nested lift, for each pair of values, and for a small linear program.
+_NESTED, _PER_LP = 60, 1e6
 #: Nested lifts are sought from this many places more.
 _AT_RANDOM = 256
 
@@ -213,26 +215,29 @@ class SetLifts:
         nested = isinstance(self._climber, NestedClimber)
         return self.polytope.best_nested(slopes) if nested else np.empty((0, len(self.prior)))
 
-    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array, deadline: Deadline) -> tuple[Array, float]:
         """Lifts beside those in use with |Fᵀv|² − μ·v above `level`, the largest first, and a bound of them all (inf
         if not known).
 
         Looked for where they are cheap first: among those that were good a moment ago, among all that are listed, and
         by climbing. Where nothing is listed, by climbing from those in use.
         """
-        known = set(keys(lifts))
+        known, n = set(keys(lifts)), len(self.prior)
         if isinstance(self._climber, NestedClimber):
+            deadline.spend(3 * (len(lifts) + _AT_RANDOM) * _NESTED * n**2)
             return self._above(self._climber.climb(factor, duals, lifts), factor, duals, level, known)[0], inf
         new, _ = self._above(self._pool[self._short], factor, duals, level, known)
         if len(new):
             return new, inf
         new, worth = self._above(self._pool, factor, duals, level, known)
+        deadline.spend(self._pool.size * (2 + factor.shape[1] / 4))
         self._short = largest(worth, _SHORT)
         if self._climber is None:
             most = float(worth.max())
             return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
         if len(new):
             return new, inf
+        deadline.spend(_CLIMBS * _PER_LP)
         climbed = self._climber.climb(factor, duals, self._pool[self._short[:_CLIMBS]])
         self._pool = np.concatenate([self._pool, climbed])
         return self._above(climbed, factor, duals, level, known)[0], inf
@@ -249,9 +254,8 @@ class SetLifts:
         few independent ones, for a ball.
         """
         if self._covers:
-            total = factor.sum(axis=0)
-            shifted = duals - 2 * factor @ total
-            most = covered(self.polytope.best_nested, self.prior, factor, shifted, deadline, _TIGHT, _POINTS)
+            total, best, cost = factor.sum(axis=0), self.polytope.best_nested, _NESTED * len(duals) ** 2
+            most = covered(best, self.prior, factor, duals - 2 * factor @ total, deadline, _TIGHT, _POINTS, cost)
             return float(most - total @ total)
         if isinstance(self._climber, HullClimber) and factor.shape[1] == 1:
             return self._climber.bound(factor[:, 0], duals, deadline)
@@ -338,7 +342,11 @@ class HullClimber:
         between them.
         """
         ends = -self.best(-f)[0], self.best(f)[0]
-        return _by_chords(lambda t: np.array([self.best(2 * one * f - duals)[0] for one in t[:, 0]]), *ends, deadline)
+
+        def support(t: Array) -> Array:
+            return np.array([self.best(2 * one * f - duals)[0] for one in t[:, 0]])
+
+        return _by_chords(support, *ends, deadline, _PER_LP)
 
 
 def _program(members: Array, e: float) -> Any:

@@ -34,6 +34,8 @@ _MOST_IN_ARCS = 2**17
 _MOST_CELLS = 2**23
 _PROOF_EVERY = 3
 _PULL = 0.8
+#: Operations for each cell of the lifts that improve a design.
+_PER_CELL = 200
 
 
 @dataclass(slots=True)
@@ -220,12 +222,13 @@ def _generate(search: _Search, problem: Merged) -> None:
     centre, worth = problem.merge_duals(search.duals), inf
     pull = 1.0 if search.proved < inf else 0.0
     while not (search.close or search.late):
-        weights, duals = master.solve(search.deadline.left)
+        weights, duals = master.solve(search.deadline)
         search.iterations += 1
         used, reached = weights > 1e-10, float(weights @ master.gains)
         search.offer(master.lifts[used][:, problem.group], weights[used], method)
         point = pull * centre + (1 - pull) * duals
         lifts = improving(prior, gain, lift_set, point, master.lifts[used], search.rng)
+        search.deadline.spend(lifts.size * _PER_CELL)
         value = float(point.sum() + (gain(lifts) - lifts @ point).max())
         if value < worth:
             centre, worth = point, value
