@@ -183,10 +183,13 @@ class JointPrior:
         mean = np.ones(1)
         for place in places:
             mean = np.outer(mean, _nowhere_zero(group.margins[place], group.records)).ravel()
-        possible = np.ones(len(mean), dtype=bool)
+        table = np.ones(sizes, dtype=bool)
         for combination in self.impossible:
             if set(combination) <= set(names):
-                possible &= ~self._matching(combination, asked)
+                held = [each.answers.index(combination[each.name]) if each.name in combination else slice(None)
+                        for each in asked]  # fmt: skip
+                table[tuple(held)] = False
+        possible = table.ravel()
         mean = np.where(possible, mean, 0.0)
         if not mean.any():
             raise ValueError(f"Every combination of {', '.join(names)} is declared impossible.")
@@ -228,15 +231,6 @@ class JointPrior:
             observed=observed,
             notes=tuple(notes),
         )
-
-    def _matching(self, combination: Mapping[str, Value], asked: Sequence[Question]) -> np.ndarray[Any, Any]:
-        sizes = [len(question.answers) for question in asked]
-        every = np.unravel_index(np.arange(math.prod(sizes)), sizes)
-        match = np.ones(len(every[0]), dtype=bool)
-        for place, question in enumerate(asked):
-            if question.name in combination:
-                match &= every[place] == question.answers.index(combination[question.name])
-        return match
 
     def covariance(self, group: JointGroup, columns: Sequence[tuple[int, Floats]]) -> Floats:
         """The covariance of functions of single answers, each a question's place and a number for each answer.

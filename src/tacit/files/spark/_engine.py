@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -148,18 +147,16 @@ def _bytes_of(table: pa.Table) -> Any:
     return sink.getvalue()
 
 
-@cache
-def _made() -> dict[tuple[str, AnswerColumns], Perturber]:
-    """What this process made: Spark's Python processes do one task after another of the same plan."""
-    return {}
+#: What this process made: Spark's Python processes do one task after another of the same plan.
+_made: dict[tuple[str, AnswerColumns], Perturber] = {}
 
 
 def _perturber(plan: Plan, columns: AnswerColumns) -> Perturber:
-    made, asked = _made(), (plan.hash, columns)
-    if asked not in made:
-        made.clear()
-        made[asked] = Perturber(plan, columns)
-    return made[asked]
+    asked = plan.hash, columns
+    if asked not in _made:
+        _made.clear()
+        _made[asked] = Perturber(plan, columns)
+    return _made[asked]
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
