@@ -51,8 +51,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out and what stays together, and put the longest first."""
+    """Mark what `make check` leaves out and what stays together (before xdist looks), and put the longest first."""
     for item in items:
         place = _place(item.path)
         if place.startswith(SLOW):
