@@ -55,6 +55,11 @@ class HistogramRule(ABC):
     def under(self, prior: Prior) -> Self:
         """The same mechanism bound to another prior."""
 
+    def within(self, ratio: Fraction, radius: Fraction = Fraction(0)) -> bool:
+        """Whether 1/ratio ≤ lift ≤ ratio holds under every prior within `radius`, in exact arithmetic."""
+        highest, lowest = self.lift_range(radius)
+        return highest <= ratio and lowest * ratio >= 1
+
     @cached_property
     def _range(self) -> tuple[Fraction, Fraction]:
         return self.lift_range()

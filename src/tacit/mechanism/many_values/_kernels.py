@@ -109,11 +109,8 @@ def fold(
     while bits < 13 and size >> (2 * bits - 6):
         bits += 1
     numbers, bounds = np.empty((2, some, 2), np.uint32)
-    masses, keys, near = (
-        np.empty((some, 1 << bits), np.uint32),
-        np.empty(_BLOCK, np.uint32),
-        np.empty(size + 1, np.int64),
-    )
+    masses, keys = np.empty((some, 1 << bits), np.uint32), np.empty(_BLOCK, np.uint32)
+    near = np.empty(size + 1, np.int64)
     every, nothing = len(weights) == 1, weights[0] * 0
     for start in range(first, last, some):
         some = min(some, last - start)

@@ -379,8 +379,3 @@ class ManyValuesRule:
             highest = max(highest, (each.common + each.most) / (each.common + least))
             lowest = min(lowest, each.common / (each.common + largest))
         return highest, lowest
-
-    def within(self, ratio: Fraction, radius: Fraction = Fraction(0)) -> bool:
-        """Whether 1/ratio ≤ lift ≤ ratio holds under every prior within `radius`, in exact arithmetic."""
-        highest, lowest = self.lift_range(radius)
-        return highest <= ratio and lowest * ratio >= 1

@@ -156,11 +156,6 @@ class Tiers(HistogramRule):
         ranges = [lift_range_of_tier(*each, radius) for each in zip(self.parts, self._head_masses, strict=True)]
         return max(high for high, _ in ranges), min(low for _, low in ranges)
 
-    def within(self, ratio: Fraction, radius: Fraction = Fraction(0)) -> bool:
-        """Whether 1/ratio ≤ lift ≤ ratio holds under every prior within `radius`, in exact arithmetic."""
-        highest, lowest = self.lift_range(radius)
-        return highest <= ratio and lowest * ratio >= 1
-
     @cached_property
     def odds(self) -> Fraction:
         """A bound of the ratio of the likelihoods of two values."""
