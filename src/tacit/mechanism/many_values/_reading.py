@@ -69,6 +69,8 @@ _CHECKED_ALONE, _CHECKED_BINS = 11, 5
 _SLICES = 16
 #: The influence of a report is searched among this many values, those of the largest variance.
 _SEARCHED = 8
+#: J is solved for rows of this many numbers at once: 8 MiB.
+_AT_ONCE = 2**20
 #: Cells follow the prior if they are within this total variation of it.
 _CLOSE = Fraction(1, 100)
 
@@ -373,7 +375,9 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
             return 0.0, 1.0
         most = np.argsort(-self.information.inverse_diagonal(), kind="stable")[:_SEARCHED]
         share, q, changed, added = float(self.share), float(self.amplitude), 0.0, 0.0
-        rows = self.information.solve(unit_rows(most, len(self.weights)))
+        few = max(1, _AT_ONCE // len(self.weights))
+        some = (most[start : start + few] for start in range(0, len(most), few))
+        rows = (row for each in some for row in self.information.solve(unit_rows(each, len(self.weights))))
         for value, row in zip(most.tolist(), rows, strict=True):
             high, low = _best_cover(row, self._shares, share), -_best_cover(-row, self._shares, share)
             middle = self._shares[value] - q * share * row.sum()
