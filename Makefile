@@ -34,7 +34,7 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 WORKERS ?= 3
 test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
 	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java Rscript
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 10
 attack: $(READY)  ## for a night: nasty priors at random against the planner, for MINUTES; prints its seed, SEED=… repeats it

@@ -31,12 +31,11 @@ SLOW = (
 )  # fmt: skip
 
 
-#: Folders whose tests share a service, a browser or a PostgreSQL: each stays with one worker. Elsewhere a file does.
-TOGETHER = ("server", "e2e")
-#: What takes longest comes first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
+#: The files that take longest come first, so that all workers end together (`--no-loadscope-reorder` keeps this order),
+#: and those that share a browser one after the other.
 FIRST = (
-    "server", "e2e", "files/test_spark.py", "packaging", "studies", "browser", "cli", "docs", "estimates", "designs",
-    "mechanism",
+    "files/test_spark.py", "e2e", "server/storage/test_crash.py", "server/http/test_hostile_openapi.py", "packaging",
+    "studies", "browser", "cli", "docs", "estimates", "mechanism", "designs", "server",
 )  # fmt: skip
 
 
@@ -51,15 +50,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out and what stays together (before xdist looks), and put the longest first."""
+    """Mark what `make check` leaves out, and put the longest first."""
     for item in items:
-        place = _place(item.path)
-        if place.startswith(SLOW):
+        if _place(item.path).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-        folder = place.partition("/")[0]
-        item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else str(item.path)))
     items.sort(key=lambda item: next((k for k, name in enumerate(FIRST) if _place(item.path).startswith(name)), 99))
 
 
