@@ -291,8 +291,7 @@ class Block:
 
     def cells(self, positions: Sequence[Integers]) -> Integers:
         """The joint cells of positions, an array for each question of the block."""
-        found: Integers = np.ravel_multi_index([np.asarray(each, dtype=np.int64) for each in positions], self.sizes)
-        return found
+        return np.ravel_multi_index([np.asarray(each, dtype=np.int64) for each in positions], self.sizes)
 
     def answers_of(self, *names: str) -> list[Integers]:
         """For each named question the position of its answer in every joint cell."""

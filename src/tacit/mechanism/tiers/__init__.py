@@ -290,8 +290,7 @@ class Tiers(HistogramRule):
     @cached_property
     def _groups(self) -> Integers:
         """The last tier that each value is in."""
-        last: Integers = (np.array(self.places) >= 0).sum(axis=0, dtype=np.int64) - 1
-        return last
+        return (np.array(self.places) >= 0).sum(axis=0, dtype=np.int64) - 1
 
     @cached_property
     def _seconds(self) -> list[Floats]:
@@ -307,8 +306,7 @@ class Tiers(HistogramRule):
         for j, (tail, second) in enumerate(zip(self.tails, self._seconds, strict=True)):
             for g in range(j, count):
                 found[j, g] = self._shares[j] / second[self._groups[tail] == g].mean()
-        weights: Floats = found / found.sum(axis=0)
-        return weights
+        return found / found.sum(axis=0)
 
     @cached_property
     def _common(self) -> tuple[Floats, Floats, Floats]:
@@ -324,8 +322,7 @@ class Tiers(HistogramRule):
     def _by_group(self, numbers: Floats) -> Floats:
         """Sums over the values of each group, along the last axis."""
         members = (self._groups[:, None] == np.arange(len(self.parts))).astype(np.float64)
-        sums: Floats = numbers @ members
-        return sums
+        return numbers @ members
 
     def _combined(self, off: Iterable[Floats], weight: float) -> Floats:
         """r of a report, or their sum over reports, from d of each tier; arrays may have several rows."""
@@ -336,8 +333,7 @@ class Tiers(HistogramRule):
             raw[..., tail] += self._weights[j, self._groups[tail]] / self._shares[j] * each
         first, more, inverse = self._common
         wanted = self._by_group(raw) + self._by_group(first) * weight
-        combined: Floats = raw + first * weight + wanted[..., 1:] @ inverse.T @ more.T
-        return combined
+        return raw + first * weight + wanted[..., 1:] @ inverse.T @ more.T
 
     @cached_property
     def _more_variance(self) -> Floats:
