@@ -65,6 +65,8 @@ def test_refuses_what_was_altered(alter):
         ({"answers": ("a", "b"), "task": "mean"}, "no mean"),
         ({"answers": ("a", "b"), "asked_if": ("q0", ("yes",))}, "not asked"),
         ({"answers": ("a", "b"), "labels": {"de": ("nur eins",)}}, "label"),
+        ({"answers": ("a", "b"), "public": 1}, "public or not"),
+        ({"answers": ("a", "b"), "part_of": 5}, "by its name"),
     ],
 )
 def test_refuses_questions_that_cannot_be_asked(options, words):

@@ -404,7 +404,7 @@ def _tell_questions(plan: Plan, belief: Path | None, as_json: bool) -> None:
             whose = "".join(f", {part}" for part in (each["group"], each.get("public")) if part is not None)
             how = "exactly" if each["exact"] else "at most"
             cli.out.print(f"  block {number}{cli.escape(whose)}: LIP level {how} {each['level']:.4f}.")
-    cli.out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.")
+    shown.print_holds(cli.out, plan)
 
 
 @cli.command("channel", epilog="Example: tacit channel plan.json --json")

@@ -70,6 +70,8 @@ class Question:
             raise PlanError(f"{whose} must have no control characters in its name and texts.")
         if self.kind not in get_args(QuestionKind) or self.task not in (None, *get_args(QuestionTask)):
             raise PlanError(f"{whose} has an unknown kind or task: {self.kind!r}, {self.task!r}.")
+        if type(self.public) is not bool or not isinstance(self.part_of, str | None):
+            raise PlanError(f"{whose} is public or not, and part of another question by its name.")
         if len(set(self.answers)) < max(len(self.answers), 2):
             raise PlanError(f"{whose} needs at least two different answers.")
         if self.kind == "yes-no" and len(self.answers) != 2:

@@ -276,6 +276,11 @@ def print_audit(console: Console, plan: Plan) -> None:
                 f"Outside the guarantee of {escape(group_label(group.name))} (prior zero): {escape(names)}.",
                 soft_wrap=True,
             )
+    print_holds(console, plan)
+
+
+def print_holds(console: Console, plan: Plan) -> None:
+    """That the plan holds, what it limits, and which other reports count with it."""
     console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
     if plan.limit is not None:
         limit = float(plan.limit)
@@ -283,7 +288,8 @@ def print_audit(console: Console, plan: Plan) -> None:
     if plan.series is not None:
         console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
     for words, old in zip(plan.earlier, plan.hashes, strict=False):
-        said = [text for texts in words.texts.values() for text in texts.values()]
+        texts = [text for each in words.texts.values() for text in each.values()]
+        said = texts[:1] if words.title is None else [words.title]
         asked = f"the question “{said[0]}”" if said else "no question"
         console.print(
             f"Reports of plan {old} count as well: it differs in words only, {escape(asked)}.", soft_wrap=True
