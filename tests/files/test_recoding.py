@@ -214,7 +214,7 @@ def test_a_table_of_counts_as_offices_publish_it_is_a_prior(tmp_path):
         ("age,yes,all\na,1\n", "line 2: expected 3 cells"),
         ("age,yes\na,1\n", "must have one column 'all'"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(ValueError, match=said):
             counts_from(io.StringIO(wrong), "yes", "all")
 
 
