@@ -22,7 +22,6 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.files import (
     BadRowsError,
     InputError,
-    counting,
     load_tally,
     perturb_file,
     perturb_table,
@@ -30,6 +29,7 @@ from tacit.files import (
     read_tally,
     reading,
     save_tally,
+    tallies,
     tally_by,
     tally_file,
 )
@@ -514,7 +514,7 @@ def test_parquet_without_duckdb_gives_the_same_tally(tmp_path, monkeypatch):
     path = tmp_path / "reports.parquet"
     perturb_file(mixed_plan(), answers(mixed_plan(), 300), path)
     with_duckdb = tally_file(mixed_plan(), path)
-    monkeypatch.setattr(counting.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tallies.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert tally_file(mixed_plan(), path) == with_duckdb
 

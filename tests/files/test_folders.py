@@ -11,7 +11,7 @@ import pytest
 
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.files import InputError, tally_by, tally_file
-from tacit.files.counting import sources_of_parts
+from tacit.files.tallies import sources_of_parts
 
 NAMES = [f"part-0000{k}-0123abcd-0123-0123-0123-0123456789ab-c000.snappy.parquet" for k in range(3)]
 PARTS = [

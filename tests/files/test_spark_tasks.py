@@ -18,10 +18,10 @@ from scipy.stats import binom
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.files import BadRowsError, InputError, perturb_table, tally_file
 from tacit.files.answers import AnswerColumns
-from tacit.files.counting import ROW_COUNT, ReportColumns, sources_of_parts
 from tacit.files.spark import _engine as spark
 from tacit.files.spark import _session as session_of
 from tacit.files.spark._engine import _Perturb
+from tacit.files.tallies import ROW_COUNT, ReportColumns, sources_of_parts
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Tally
 

@@ -10,10 +10,17 @@ from tacit.files._analysis import (
 )
 from tacit.files.answers import BadRowsError, add_perturb
 from tacit.files.columns import InputError
-from tacit.files.counting import tally_by, tally_file
 from tacit.files.ledger import Ledger
 from tacit.files.perturbing import PerturbSummary, arms_drawn, followed, label_file, perturb_file, perturb_table
-from tacit.files.tallies import load_tally, read_cells, read_population, read_tally, save_tally
+from tacit.files.tallies import (
+    load_tally,
+    read_cells,
+    read_population,
+    read_tally,
+    save_tally,
+    tally_by,
+    tally_file,
+)
 
 __all__ = [
     "BadRowsError", "ExportSummary", "InputError", "Ledger", "PerturbSummary", "RegressionSummary", "add_perturb",

@@ -32,8 +32,8 @@ from tacit.estimates import (
 from tacit.exact import Floats
 from tacit.files.answers import kept_fields
 from tacit.files.columns import STAMP, InputError, decoded, is_text, number_of, numbers_of, people_of, texts_of
-from tacit.files.counting import ReportColumns, ReportRows
 from tacit.files.reading import REPORT, Progress, Source, reading
+from tacit.files.tallies import ReportColumns, ReportRows
 from tacit.files.writing import writing
 from tacit.plan import Plan
 from tacit.prior import Value

@@ -1,4 +1,4 @@
-"""The file engine: answers in, reports out, in bounded memory. Its other half is `tacit.files.counting`.
+"""The file engine: answers in, reports out, in bounded memory. Its other half is `tacit.files.tallies`.
 
 Answers come as CSV, Parquet, JSON lines, Arrow files and streams, standard input or tables in memory. Rows are worked
 on in blocks of the same size for any format, so the same answers and the same random words give the same reports

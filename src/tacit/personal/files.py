@@ -21,9 +21,9 @@ from tacit.disk import write_text
 from tacit.exact import Floats, Integers
 from tacit.files.answers import Matched, ReportMaker, kept_fields, known_values
 from tacit.files.columns import MISSING, STAMP, UNKNOWN, InputError, Matcher, numbers_of, reports_of, stamped
-from tacit.files.counting import sources_of
 from tacit.files.perturbing import PerturbSummary, write_reports
 from tacit.files.reading import REPORT, Progress, check_file, reading
+from tacit.files.tallies import sources_of
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally

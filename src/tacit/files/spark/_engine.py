@@ -37,10 +37,10 @@ from tacit.files.answers import (
     Perturber,
 )
 from tacit.files.columns import STAMP, InputError, check_stamp, plain_type, with_stamp_column
-from tacit.files.counting import ROW_COUNT, Piles, ReportColumns
 from tacit.files.giveaway import LOOKED_AT, answers_given_away, refuse_giveaway
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import REPORT, Source
+from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
 from tacit.tally import Tally

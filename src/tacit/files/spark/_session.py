@@ -23,7 +23,6 @@ from urllib.parse import unquote, urlsplit
 from tacit.disk import separator_of
 from tacit.files.answers import AnswerColumns, OnUnknown, check_on_unknown
 from tacit.files.columns import STAMP, InputError, check_columns
-from tacit.files.counting import ColumnNames, ReportColumns, sources_of_parts, whole_of, with_source
 from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, still_written
 from tacit.files.spark._engine import (
@@ -35,6 +34,7 @@ from tacit.files.spark._engine import (
     sql_column,
     tally_by,
 )
+from tacit.files.tallies import ColumnNames, ReportColumns, sources_of_parts, whole_of, with_source
 from tacit.plan import Plan
 from tacit.tally import Tally
 
