@@ -70,7 +70,7 @@ def estimate_command(
     with cluster.files() as files:
         whole, cells, sizes = read_reports(
             contract, reports, about, about.population, count=files.tally_by, **columns.given(),
-            needed=needed or (weighted and not contract.takes_weights),
+            needed=needed or contract.block_column is not None or (weighted and not contract.takes_weights),
         )  # fmt: skip
     options: dict[str, Any] = {"level": level, "by": by, "scope": about.scope, "population": sizes}
     more: dict[str, Any] = {
@@ -121,9 +121,6 @@ def asked_questions(
     from tacit.show.questions import print_questions, question_rows, write_questions
     from tacit.show.results import print_quantiles
 
-    if not cells:
-        refused = f" All {whole.refused:,} rows were refused." if whole.refused else ""
-        raise ValueError(f"There are no reports to estimate from.{refused}")
     found = estimate_questions(plan, cells, **options)
     about = {name: each for name, each in options.items() if name in ("level", "by", "scope", "population")}
     medians = {
@@ -137,9 +134,10 @@ def asked_questions(
         write_questions(to.html, plan, found, whole, to.brand)
     to.write(lambda: question_rows(found))
     if to.as_json:
-        facts_of = {name: {k: v for k, v in one.to_dict().items() if k != "estimates"} for name, one in found.items()}
         more = {name: {"quantiles": [each.to_dict() for each in several]} for name, several in medians.items()}
-        questions = [{"name": name} | each | more.get(name, {}) for name, each in facts_of.items()]
+        questions = [{"name": name} | one.to_dict() | more.get(name, {}) for name, one in found.items()]
+        for each in questions:
+            del each["estimates"]
         facts = {"plan": plan.hash, "n_reports": whole.n_reports, "refused": whole.refused}
         cli.print_json(facts | {"questions": questions, "estimates": question_rows(found)})
         return
@@ -371,16 +369,12 @@ def crosstab_command(
     Both questions must be in one block: plan with --cross first,second.
     """
     from tacit.estimates import crosstab
-    from tacit.files import read_cells
     from tacit.plan import Plan
     from tacit.show.questions import print_crosstab
 
     loaded = Plan.load(plan)
     to.check(plan, reports)
-    with cli.progress_bar("counting") as watch:
-        whole, cells = read_cells(loaded, reports, progress=watch, **columns.given())
-    if not cells:
-        raise ValueError(f"There are no reports in {reports}.")
+    whole, cells, _ = read_reports(loaded, reports, ABOUT, None, **columns.given())
     found = crosstab(loaded, cells, first, second, level=level, simultaneous=simultaneous)
     to.write(lambda: found.to_dict()["rows"])
     if to.as_json:

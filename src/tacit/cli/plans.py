@@ -374,12 +374,10 @@ def _tell_questions(plan: Plan, belief: Path | None, as_json: bool) -> None:
     from tacit.show.questions import print_record_promise
     from tacit.show.sentences import outside_values
 
-    others: list[list[dict[str, Any]]] = []
+    others: list[list[dict[str, Any]]] = [] if belief is None else [[] for _ in plan.block_plans]
     for said, beliefs in ({} if belief is None else beliefs_about(belief, plan)).items():
-        for number, (block, held) in enumerate(zip(plan.block_plans, beliefs, strict=True)):
-            others += [[]] * (number + 1 - len(others))
-            mine = [each.to_dict() | ({"public": said} if said else {}) for each in other_beliefs(block, held)]
-            others[number] = [*others[number], *mine]
+        for mine, block, held in zip(others, plan.block_plans, beliefs, strict=True):
+            mine += [each.to_dict() | ({"public": said} if said else {}) for each in other_beliefs(block, held)]
     if as_json:
         blocks = [
             {

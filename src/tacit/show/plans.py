@@ -94,7 +94,7 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
         )
     console.print(shown)
     more(console, len(plan.groups), "groups")
-    console.print(f"[dim]{_what_errors_are(plan, trusting)}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{_what_errors_are(plan, trusting)}[/dim]")
     methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
     console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
     what = f"{plan.task.total_name} {'is' if len(plan.row_values) == 1 else 'are'}"
@@ -106,12 +106,12 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
         alone = significant(summary["expected_rmse_participants"])
         told += f"(one standard error) for the population they stand for, by ±{alone} for themselves.\n"
     people = f"With {summary['respondents']:,} respondents{_drawn(summary)} the estimated {what} expected to be off by "
-    console.print(people + told, soft_wrap=True)
+    console.print(people + told)
     print_promises(console, plan)
     if sentence := again_sentence(plan):
-        console.print(sentence, soft_wrap=True)
+        console.print(sentence)
     _print_price(console, summary)
-    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.")
 
 
 def print_panel(
@@ -129,15 +129,14 @@ def print_panel(
     if transition is not None:
         kept = f"whose answers change by {escape(str(transition))}:"
         change = f"--transition {escape(str(transition))}"
-    console.print(f"\nThe same people{whose} in {panel['waves']} waves, {kept}", soft_wrap=True)
+    console.print(f"\nThe same people{whose} in {panel['waves']} waves, {kept}")
     console.print(shown)
     stated = panel["fresh_at_epsilon"]
     reached = "more than can be computed" if stated["level"] is None else f"{stated['level']:.3f}"
     console.print(
         f"[dim]error: standard error of one wave from one respondent. Fresh channels at ε = {stated['epsilon']:g} in "
         f"every wave would reach {'' if stated['exact'] else 'up to '}{reached} for the person, not "
-        f"{panel['level']:g}.[/dim]\nRecommended: [bold]{panel['recommended']}[/bold]. {_WAYS[panel['recommended']]}",
-        soft_wrap=True,
+        f"{panel['level']:g}.[/dim]\nRecommended: [bold]{panel['recommended']}[/bold]. {_WAYS[panel['recommended']]}"
     )
     best = next(row for row in panel["ways"] if row["way"] == panel["recommended"])
     budget, lifelong = f"--epsilon {math.floor(best['epsilon'] * 1e4) / 1e4:g}", f"--lifelong {panel['level']:g}"
@@ -146,7 +145,7 @@ def print_panel(
         "belief rule": f"Plan with {budget}, and each later wave with tacit next {change}.",
         "two layers": f"Plan with {budget} {lifelong}, and each later wave with tacit next.",
     }
-    console.print(how[panel["recommended"]], soft_wrap=True)
+    console.print(how[panel["recommended"]])
 
 
 #: What each way to ask again means.
@@ -187,8 +186,7 @@ def _print_price(console: Console, summary: dict[str, Any]) -> None:
         console.print(
             "[dim]respondents needed for the precision of this plan.  LDP holds for any belief, so at the same ε it "
             f"promises more: this plan's own LDP level is {_level(summary['ldp_level'])}. At that level LDP promises "
-            "less about the stated prior.[/dim]",
-            soft_wrap=True,
+            "less about the stated prior.[/dim]"
         )
     off = summary["level_if_prior_off"]
     if off:
@@ -196,7 +194,7 @@ def _print_price(console: Console, summary: dict[str, Any]) -> None:
         weaker = "; ".join(f"by {share}, {_level(level)}" for share, level in off.items() if level > promised)
         told = f"the promise is weaker: LIP {weaker} (total variation). --prior-error plans for it."
         kept = f"by {max(off)} (total variation), the promise is kept all the same."
-        console.print(f"If the prior is off{f', {told}' if weaker else f' {kept}'}", soft_wrap=True)
+        console.print(f"If the prior is off{f', {told}' if weaker else f' {kept}'}")
 
 
 def print_other_beliefs(console: Console, others: Sequence[Mapping[str, Any]]) -> None:
@@ -206,7 +204,7 @@ def print_other_beliefs(console: Console, others: Sequence[Mapping[str, Any]]) -
         how = "exactly" if each["exact"] else "at most"
         detail = f"; {each['sentence']}" if each["sentence"] else ""
         name = group_label(each["group"])
-        console.print(escape(f"  {name}: LIP level {how} {_level(each['level'])}{detail}."), soft_wrap=True)
+        console.print(escape(f"  {name}: LIP level {how} {_level(each['level'])}{detail}."))
 
 
 def _errors_of(aim: str | None) -> tuple[str, ...]:
@@ -219,10 +217,10 @@ def _errors_of(aim: str | None) -> tuple[str, ...]:
 def print_promises(console: Console, plan: Plan) -> None:
     """The promise of each group from the plan's own numbers: a sentence for one, a table for several."""
     if len(plan.groups) == 1:
-        console.print(f"The promise: {escape(promise(plan, plan.groups[0].name))}", soft_wrap=True)
+        console.print(f"The promise: {escape(promise(plan, plan.groups[0].name))}")
         told = set_sentence(plan.groups[0])
         if told is not None:
-            console.print(told, soft_wrap=True)
+            console.print(told)
         return
     console.print(f"The promise: how far a report can move the belief in {promised_answer(plan)}.")
     sets = any(group.prior_set is not None for group in plan.groups)
@@ -235,8 +233,7 @@ def print_promises(console: Console, plan: Plan) -> None:
     if sets:
         console.print(
             "[dim]and for beliefs: for everybody who believes in such a share of the answer, or is off by so much in "
-            "all, beliefs move by a factor of e^ε at most.[/dim]",
-            soft_wrap=True,
+            "all, beliefs move by a factor of e^ε at most.[/dim]"
         )
 
 
@@ -262,38 +259,32 @@ def print_audit(console: Console, plan: Plan) -> None:
     more(console, len(plan.groups), "groups")
     console.print(
         "[dim]LIP: how far a report raises (up) or lowers (down) a belief, as a logarithm.\n"
-        "LDP: the same for odds, under any belief.  MIP: mutual information.  Rounded up.[/dim]\n",
-        soft_wrap=True,
+        "LDP: the same for odds, under any belief.  MIP: mutual information.  Rounded up.[/dim]\n"
     )
     print_promises(console, plan)
     if sentence := again_sentence(plan):
-        console.print(sentence, soft_wrap=True)
+        console.print(sentence)
     for group in plan.groups[:MAX_ROWS]:
         outside = outside_values(group)
         if outside:
             names = ", ".join(map(str, outside[:8])) + (", …" if len(outside) > 8 else "")
-            console.print(
-                f"Outside the guarantee of {escape(group_label(group.name))} (prior zero): {escape(names)}.",
-                soft_wrap=True,
-            )
+            console.print(f"Outside the guarantee of {escape(group_label(group.name))} (prior zero): {escape(names)}.")
     print_holds(console, plan)
 
 
 def print_holds(console: Console, plan: Plan) -> None:
     """That the plan holds, what it limits, and which other reports count with it."""
-    console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
+    console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.")
     if plan.limit is not None:
         limit = float(plan.limit)
         console.print(f"The reports of one person in all waves may add up to LIP {limit:g}; devices refuse more.")
     if plan.series is not None:
-        console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
+        console.print(f"Wave {plan.wave} of the series of plan {plan.series}.")
     for words, old in zip(plan.earlier, plan.hashes, strict=False):
         texts = [text for each in words.texts.values() for text in each.values()]
         said = texts[:1] if words.title is None else [words.title]
         asked = f"the question “{said[0]}”" if said else "no question"
-        console.print(
-            f"Reports of plan {old} count as well: it differs in words only, {escape(asked)}.", soft_wrap=True
-        )
+        console.print(f"Reports of plan {old} count as well: it differs in words only, {escape(asked)}.")
 
 
 # -- channels -------------------------------------------------------------------------------------------------------
@@ -386,12 +377,12 @@ def print_advice(
 ) -> None:
     """Beside a plan: who shows a difference, and what is no secret any more."""
     if summary["detect"] is not None:
-        console.print(escape(detection(summary["detect"], plan.task.counts_people)), soft_wrap=True)
+        console.print(escape(detection(summary["detect"], plan.task.counts_people)))
         needed = [number for name in ("per_wave", "per_group") if (number := summary["detect"][name]) is not None]
         if summary["population_size"] is not None and max(needed) > summary["population_size"]:
-            console.print("The population has fewer people: choose a larger ε or difference.", soft_wrap=True)
+            console.print("The population has fewer people: choose a larger ε or difference.")
     if sure is not None:
-        console.print(f"[yellow]warning:[/yellow] {escape(warning(plan, *sure))}", soft_wrap=True)
+        console.print(f"[yellow]warning:[/yellow] {escape(warning(plan, *sure))}")
 
 
 def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], respondents: int) -> None:
@@ -418,7 +409,7 @@ def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], 
     )
     if detected:
         told += "  to see it: respondents in each of two waves that show the difference."
-    console.print(f"[dim]{told}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{told}[/dim]")
     if any(row["reaches_90"] for row in rows):
         console.print("[yellow]![/yellow]: a belief that the priors state, of 50% or less, can reach 90%.")
     console.print("Nothing was written: choose ε, and plan with --epsilon.")
@@ -467,5 +458,5 @@ def print_adopted(console: Console, plan: Plan, labels: Sequence[str], path: str
     if all(group.without_prior for group in plan.groups):
         console.print("Nothing is taken to be known: estimates do not use a prior, and none is checked.")
     called = ", ".join(f"{y}: {label}" for y, label in enumerate(labels[:_SHOWN]))
-    console.print(f"Reports are {escape(called)}{', …' if len(labels) > _SHOWN else ''}.", soft_wrap=True)
-    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+    console.print(f"Reports are {escape(called)}{', …' if len(labels) > _SHOWN else ''}.")
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.")

@@ -30,7 +30,7 @@ def print_record_promise(console: Console, plan: Plan) -> None:
         shown.add_row(str(number), escape(names), f"{block.share:.1%}", *map(_rounded_up, levels))
     console.print(shown)
     for sentence in record_promise(plan):
-        console.print(escape(sentence), soft_wrap=True)
+        console.print(escape(sentence))
 
 
 def print_planned(console: Console, plan: Plan, summary: Mapping[str, Any], path: str) -> None:
@@ -50,8 +50,7 @@ def print_planned(console: Console, plan: Plan, summary: Mapping[str, Any], path
         "[dim]error: standard error of a share (of the mean) from one respondent, who reports on one block; divide by "
         "the root of the number of respondents.\nRespondents needed for the same precision, relative to  alone: this "
         "question alone with all of ε;  ε split: every question by itself with an even part of ε;  LDP: one question "
-        "at random, by the best LDP channel.[/dim]",
-        soft_wrap=True,
+        "at random, by the best LDP channel.[/dim]"
     )
     # Rounded up: nothing less is proved.
     gaps = [math.ceil(1000 * block["gap"]) / 1000 for block in summary["blocks"]]
@@ -61,11 +60,11 @@ def print_planned(console: Console, plan: Plan, summary: Mapping[str, Any], path
     )
     if len(gaps) == 1:
         said = f"No channel for these questions can do better by more than {gaps[0]:.1%}."
-    console.print(f"[dim]{said}[/dim]\n", soft_wrap=True)
+    console.print(f"[dim]{said}[/dim]\n")
     print_record_promise(console, plan)
     for note in summary["notes"]:
-        console.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.", soft_wrap=True)
-    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+        console.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.")
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.")
 
 
 def record_promise(plan: Plan) -> list[str]:
@@ -120,9 +119,9 @@ def _label(question: Question, row: Row) -> str:
 def print_questions(console: Console, plan: Plan, found: Mapping[str, Estimate]) -> None:
     """A table of all questions: shares or means with intervals, and how many reports each rests on."""
     if plan.heading:
-        console.print(f"[bold]{escape(plan.heading)}[/bold]", soft_wrap=True)
+        console.print(f"[bold]{escape(plan.heading)}[/bold]")
     first = next(iter(found.values()))
-    console.print(f"estimator {how_estimated(first)}", soft_wrap=True)
+    console.print(f"estimator {how_estimated(first)}")
     ends = f"{first.level * 100:g}% interval"
     for part in (None, *first.parts):
         shown = table("question", "answer", "estimate", ends, "reports", left=2)
@@ -135,9 +134,9 @@ def print_questions(console: Console, plan: Plan, found: Mapping[str, Estimate])
         if part is not None:
             console.print(f"\n[bold]{escape(str(first.by))} = {escape(part or '(empty)')}[/bold]")
         console.print(shown)
-    console.print(f"[dim]{whom(first.scope, first.simultaneous)}{_blocks(plan)}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{whom(first.scope, first.simultaneous)}{_blocks(plan)}[/dim]")
     for sentence in _alarms(plan, found):
-        console.print(f"[yellow]{escape(sentence)}[/yellow]", soft_wrap=True)
+        console.print(f"[yellow]{escape(sentence)}[/yellow]")
 
 
 def _blocks(plan: Plan) -> str:
@@ -183,8 +182,8 @@ def print_crosstab(console: Console, found: Crosstab) -> None:
         shown.add_row(escape(str(answer)), *(f"{share}\n[dim]{ends}[/dim]" for share, ends in cells))
     console.print(shown)
     for sentence in crosstab_sentences(found):
-        console.print(escape(sentence), soft_wrap=True)
-    console.print(f"[dim]Shares of all people. {whom('population', found.estimate.simultaneous)}[/dim]", soft_wrap=True)
+        console.print(escape(sentence))
+    console.print(f"[dim]Shares of all people. {whom('population', found.estimate.simultaneous)}[/dim]")
 
 
 def crosstab_sentences(found: Crosstab) -> list[str]:

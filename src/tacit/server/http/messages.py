@@ -379,7 +379,6 @@ class ResultFacts(_Message):
     simultaneous: bool = Field(description="Whether all intervals hold at once.")
     about: str = Field(description="Whom the intervals are about, in words.")
     prior_shares: PriorShares | None
-    prior_part: str | None = Field(description="How much of an assisted estimate is the prior, in words.")
     influence: float = Field(description="How far one report changed to another can move an estimate.")
     influence_added: float = Field(description="The same for one more report.")
 

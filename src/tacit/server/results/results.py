@@ -249,7 +249,6 @@ def _facts(
         "simultaneous": result.simultaneous,
         "about": say.whom(result.scope, result.simultaneous),
         "prior_shares": say.prior_shares(result) if alone else None,
-        "prior_part": say.prior_part(result) if alone else None,
         "influence": changed,
         "influence_added": added,
     }
