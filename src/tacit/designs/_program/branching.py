@@ -28,8 +28,8 @@ from tacit.designs._program.lifts import Array, LiftSet, exchanged, knapsack, la
 MOST_BRANCHED, _MOST_NODES = 40, 400_000
 #: Of nodes that are left this many are handed out.
 _LEADS = 512
-#: Steps for one node, and the share of the bound that is allowed for.
-_STEPS, _TIGHT = 24, 4e-3
+#: Steps for one node, and the share of the bound that is allowed for: more where nodes are too many.
+_STEPS, _TIGHT, _LOOSE = 24, 4e-3, 2e-2
 #: Operations of one step for each value, of one Newton step for its cube, and for moving a node.
 _SORTED, _CUBED = 60, 2.0
 #: From this many directions a good lift is sought first.
@@ -39,12 +39,14 @@ _CLIMBS = 512
 def branched(prior: Array, factor: Array, duals: Array, lift_set: LiftSet, deadline: Deadline) -> tuple[float, Array]:
     """An upper bound of |Fᵀ(v−1)|² − μ·v over all lifts, and where lifts near to it may be found.
 
-    The bound is the largest value to a share of _TIGHT, or less sharp after the deadline or with too many nodes.
+    The bound is the largest value to a share of _TIGHT, or less sharp after the deadline or with too many nodes: then
+    the target rises, and nodes that are bounded by it are left out.
     """
     low, high = lift_set.limits(prior)
     problem = _Problem(prior, factor - np.outer(prior, factor.sum(axis=0)), duals, low - 1, high - 1, deadline)
-    target = problem.reached() + float(duals.sum())
-    target += _TIGHT * abs(target) - float(duals.sum())
+    reached, tight = problem.reached(), _TIGHT
+    size = abs(reached + float(duals.sum()))
+    target = reached + tight * size
     rest, parts = np.arange(len(prior)), {-1: _Part(np.zeros((1, len(prior))), np.array([inf]))}
     weights: dict[int, Array] = {-1: problem.first_weights()}
     worst = inf
@@ -59,14 +61,19 @@ def branched(prior: Array, factor: Array, duals: Array, lift_set: LiftSet, deadl
             spread[free] += (weights[between] * room).sum(axis=0)[free]
             above = max(above, float(part.bounds.max(initial=-inf)))
             if deadline.passed and worst < inf:
-                return worst, 1 + part.points[largest(part.bounds, _LEADS)]
+                return max(worst, target), 1 + part.points[largest(part.bounds, _LEADS)]
         worst = above
         if worst == -inf:
             return target, np.empty((0, len(prior)))
+        while tight < _LOOSE and sum(len(part.bounds) for part in parts.values()) > _MOST_NODES:
+            tight *= 1.5
+            target = reached + tight * size
+            for part in parts.values():
+                part.keep(part.bounds > target)
         if not len(rest) or sum(len(part.bounds) for part in parts.values()) > _MOST_NODES:
             points = np.concatenate([part.points for part in parts.values()])
             bounds = np.concatenate([part.bounds for part in parts.values()])
-            return worst, 1 + points[largest(bounds, _LEADS)]
+            return max(worst, target), 1 + points[largest(bounds, _LEADS)]
         # Where the chords of all nodes together lose most.
         split = int(rest[np.argmax(spread[rest])])
         rest, parts = rest[rest != split], problem.split(parts, split)

@@ -147,16 +147,15 @@ def value_of(prior: Array, g: Array, aim: Aim, lifts: Array, probabilities: Arra
     return float(probabilities @ ((lifts @ factor) ** 2).sum(axis=1))
 
 
-@dataclass(slots=True)
-class Search:
-    """Best channel and bound so far. Everything is written for "larger is better", variances with a minus."""
+@dataclass(slots=True, kw_only=True)
+class Steps:
+    """A search step by step: the best channel and bound so far. "Larger is better": variances have a minus."""
 
-    polytope: Polytope
-    g: Array
-    aim: Aim
     gap: float
     deadline: Deadline
     progress: Progress | None = None
+    aim: Aim = "mmse"
+    method: str = ""
     best: float = -inf
     bound: float = inf
     lifts: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -167,45 +166,76 @@ class Search:
     started: float = field(default_factory=perf_counter)
     notes: list[str] = field(default_factory=list)
 
+    def steps(self) -> str | None:
+        """All steps, and what is to be said in the end if it is not the usual."""
+        raise NotImplementedError
+
     def run(self) -> Found:
         """Search until the gap is reached, nothing improves, the deadline passes or a keyboard interrupt comes."""
-        start = self.polytope.start()
-        self.duals = np.zeros(len(self.g))
-        self.offer(*start)
         status = None
         try:
-            if self.aim == "mmse":
-                self._mmse()
-            elif len(self.g) > NEWTON_LIMIT:
-                self._tighten()
-                status = None if self.close else "arcs only"
-            else:
-                self._unbiased(*start)
+            status = self.steps()
         except KeyboardInterrupt:
             status = "interrupted"
         except TimeLimitError:
             status = None if self.close else "time limit"
         except SolverError as failure:
             self.notes.append(f"{failure}; kept the best design found before")
-        sign = 1.0 if self.aim == "mmse" else -1.0
+        self.finish()
         # Rounding may leave the bound a hair on the wrong side.
         bound = max(self.bound, self.best)
         return Found(
-            lifts=self.lifts, probabilities=self.probabilities, value=sign * self.best, bound=max(sign * bound, 0.0),
-            aim=self.aim, duals=self.duals, factor=self.factor, iterations=self.iterations,
-            seconds=perf_counter() - self.started, method=self.polytope.method, status=status or self.status,
-            notes=tuple(self.notes),
+            lifts=self.lifts, probabilities=self.probabilities, value=self._sign * self.best,
+            bound=max(self._sign * bound, 0.0), aim=self.aim, duals=self.duals, factor=self.factor,
+            iterations=self.iterations, seconds=perf_counter() - self.started, method=self.method,
+            status=status or self.status, notes=tuple(self.notes),
         )  # fmt: skip
+
+    def finish(self) -> None:
+        """What is left to do for the best channel."""
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.aim == "mmse" else -1.0
 
     @property
     def close(self) -> bool:
+        """Whether the gap is reached."""
         return self.bound - self.best <= self.gap * abs(self.best)
 
     @property
     def status(self) -> str:
+        """How the search went."""
         if self.bound - self.best <= 1e-7 * abs(self.best):
             return "optimal"
         return "within gap" if self.close else "time limit" if self.deadline.passed else "stalled"
+
+    def report(self) -> None:
+        """Call back with the value reached and the bound."""
+        if self.progress is not None:
+            self.progress(self._sign * self.best, max(self._sign * self.bound, 0.0))
+
+
+@dataclass(slots=True)
+class Search(Steps):
+    """The search over a polytope."""
+
+    polytope: Polytope
+    g: Array
+
+    def steps(self) -> str | None:
+        """From the start of the polytope to the best that its oracle leads to."""
+        start = self.polytope.start()
+        self.duals, self.method = np.zeros(len(self.g)), self.polytope.method
+        self.offer(*start)
+        if self.aim == "mmse":
+            self._mmse()
+        elif len(self.g) > NEWTON_LIMIT:
+            self._tighten()
+            return None if self.close else "arcs only"
+        else:
+            self._unbiased(*start)
+        return None
 
     def offer(self, lifts: Array, weights: Array) -> None:
         """Keep a channel if it is the best so far, or as good with fewer reports; Σ λ v = 1 to machine precision."""
@@ -220,12 +250,6 @@ class Search:
         """Keep a bound if it is the best so far, and what proves it."""
         if bound < self.bound:
             self.bound, self.duals, self.factor = bound, duals, factor
-
-    def report(self) -> None:
-        """Call back with the value reached and the bound."""
-        if self.progress is not None:
-            sign = 1.0 if self.aim == "mmse" else -1.0
-            self.progress(sign * self.best, max(sign * self.bound, 0.0))
 
     # -- the gain -------------------------------------------------------------------------------------------------
 

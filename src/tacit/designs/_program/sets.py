@@ -87,7 +87,7 @@ def solve_robust(
         found = _pair(merged, rows, epsilon, aim)
     else:
         lifts = SetLifts(RobustLifts(merged, epsilon), narrow=_is_narrow(merged, rows))
-        found = Search(lifts, rows, aim, gap, deadline, progress).run()
+        found = Search(lifts, rows, aim=aim, gap=gap, deadline=deadline, progress=progress).run()
     masses = merged.prior.probabilities
     share = prior_set.prior.on_support().probabilities / masses[group]
     factor = None if found.factor is None else found.factor[group] * share[:, None]

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from time import perf_counter
 
 import numpy as np
 
 from tacit.designs._program.bounds import ENUMERATION_LIMIT, cheap_bound, gain_dual_bound
 from tacit.designs._program.columns import Order, PlainLifts, arc_design, improving, packed_sets, starting_orders
-from tacit.designs._program.deadline import Deadline, TimeLimitError
+from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain, Merged, bundles, equal_rows
 from tacit.designs._program.lifts import Array, LiftSet
-from tacit.designs._program.master import Master, SolverError, polished
-from tacit.designs._program.search import Found, Progress, Search
+from tacit.designs._program.master import Master, polished
+from tacit.designs._program.search import Found, Progress, Search, Steps
 
 _DIRECT_LIMIT = 160
 _FIRST_BUNDLES = 14
@@ -38,27 +37,19 @@ _PULL = 0.8
 _PER_CELL = 200
 
 
-@dataclass(slots=True)
-class _Search:
-    """Best design and bound so far, for one problem of distinct values."""
+@dataclass(slots=True, kw_only=True)
+class _Search(Steps):
+    """The search for one problem of distinct values, over finer and finer bundles of them."""
 
     prior: Array
     gain: Gain
     lift_set: LiftSet
-    target_gap: float
-    deadline: Deadline
-    progress: Progress | None
-    started: float = field(default_factory=perf_counter)
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    lifts: Array = field(default_factory=lambda: np.empty((0, 0)))
-    probabilities: Array = field(default_factory=lambda: np.empty(0))
-    best: float = -inf
-    bound: float = inf
     proved: float = inf
-    duals: Array = field(default_factory=lambda: np.empty(0))
-    iterations: int = 0
-    method: str = "arcs"
-    notes: list[str] = field(default_factory=list)
+
+    def steps(self) -> None:
+        """Arcs, and then column generation."""
+        _run(self)
 
     def offer(self, lifts: Array, probabilities: Array, method: str) -> None:
         """Keep a feasible design if it is the best so far."""
@@ -67,7 +58,7 @@ class _Search:
         if value > self.best * (1 - 1e-12):
             self.lifts, self.probabilities, self.best, self.method = lifts, probabilities, value, method
 
-    def polish(self) -> None:
+    def finish(self) -> None:
         """Bring Σ_y λ_y v_y = 1 to machine precision."""
         self.lifts, self.probabilities = polished(self.lifts, self.probabilities)
         self.best = float(self.probabilities @ self.gain(self.lifts))
@@ -78,24 +69,6 @@ class _Search:
         if bound < self.proved:
             self.proved, self.duals = bound, duals
         self.bound = min(self.bound, bound)
-
-    def report(self) -> None:
-        if self.progress is not None:
-            self.progress(self.best, self.bound)
-
-    @property
-    def close(self) -> bool:
-        return self.bound - self.best <= self.target_gap * self.bound
-
-    @property
-    def late(self) -> bool:
-        return self.deadline.passed
-
-    @property
-    def status(self) -> str:
-        if self.bound - self.best <= 1e-8 * self.bound:
-            return "optimal"
-        return "within gap" if self.close else "time limit" if self.late else "stalled"
 
 
 def solve(
@@ -124,7 +97,9 @@ def solve(
         rows[group] = g
         found = _listed(merged.prior, rows, lift_set, gap, deadline, progress)
     else:
-        found = _searched(merged, lift_set, gap, deadline, progress)
+        found = _Search(
+            prior=merged.prior, gain=merged.gain, lift_set=lift_set, gap=gap, deadline=deadline, progress=progress
+        ).run()
     shared = found.duals[group] * prior / merged.prior[group]
     return replace(found, lifts=found.lifts[:, group], duals=shared)
 
@@ -133,32 +108,13 @@ def _listed(
     prior: Array, g: Array, lift_set: LiftSet, gap: float, deadline: Deadline, progress: Progress | None
 ) -> Found:
     """All vertices are candidates: the linear program is complete, the bound exact."""
-    found = Search(PlainLifts(prior, lift_set, ENUMERATION_LIMIT), g, "mmse", 1e-9, deadline, progress).run()
+    found = Search(
+        PlainLifts(prior, lift_set, ENUMERATION_LIMIT), g, gap=1e-9, deadline=deadline, progress=progress
+    ).run()
     cheap = cheap_bound(prior, Gain.of(prior, g), lift_set)
     close = found.bound - found.value <= gap * found.bound
     status = "within gap" if close and found.status in ("stalled", "time limit") else found.status
     return replace(found, bound=max(found.value, min(found.bound, cheap)), status=status)
-
-
-def _searched(merged: Merged, lift_set: LiftSet, gap: float, deadline: Deadline, progress: Progress | None) -> Found:
-    """Column generation over bundles of values."""
-    search = _Search(merged.prior, merged.gain, lift_set, gap, deadline, progress)
-    status = None
-    try:
-        _run(search)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    except TimeLimitError:
-        status = "time limit"
-    except SolverError as failure:
-        search.notes.append(f"{failure}; kept the best design found before")
-    search.polish()
-    return Found(
-        lifts=search.lifts, probabilities=search.probabilities, value=search.best,
-        bound=max(search.bound, search.best), aim="mmse", duals=search.duals, iterations=search.iterations,
-        seconds=perf_counter() - search.started, method=search.method, status=status or search.status,
-        notes=tuple(search.notes),
-    )  # fmt: skip
 
 
 def _run(search: _Search) -> None:
@@ -185,7 +141,7 @@ def _refine(search: _Search) -> None:
     n = len(search.prior)
     packs = search.gain.weights is not None and not search.lift_set.has_ratio
     count = _DIRECT_LIMIT if packs else _FIRST_BUNDLES
-    while not (search.close or search.late):
+    while not (search.close or search.deadline.passed):
         problem = Merged.by(bundles(search.prior, search.gain, count), search.prior, search.gain)
         _generate(search, problem)
         if len(problem.prior) == n or 3 * count > _MOST_BUNDLES:
@@ -221,7 +177,7 @@ def _generate(search: _Search, problem: Merged) -> None:
     master = _master(search, problem)
     centre, worth = problem.merge_duals(search.duals), inf
     pull = 1.0 if search.proved < inf else 0.0
-    while not (search.close or search.late):
+    while not (search.close or search.deadline.passed):
         weights, duals = master.solve(search.deadline)
         search.iterations += 1
         used, reached = weights > 1e-10, float(weights @ master.gains)
@@ -237,7 +193,7 @@ def _generate(search: _Search, problem: Merged) -> None:
         good = good[surplus[good] > 1e-9 * master.scale]
         added = master.add(lifts[good], gain(lifts[good]))
         # A level that is left for a finer one need not be solved to the end.
-        done = (not added and pull == 0) or (not last and worth - reached < 0.2 * search.target_gap * worth)
+        done = (not added and pull == 0) or (not last and worth - reached < 0.2 * search.gap * worth)
         pull = _PULL if added else max(0.0, pull - 0.3)
         # By count and not by the clock, so that the same problem has the same answer.
         if not search.close and (done or search.iterations % _PROOF_EVERY == 0):

@@ -77,10 +77,10 @@ def solve_unbiased(
     return Search(
         _WithSeparableBound(prior, lift_set, listed, proves=proves),
         g,
-        "unbiased",
-        gap,
-        Deadline.after(time_limit),
-        progress,
+        aim="unbiased",
+        gap=gap,
+        deadline=Deadline.after(time_limit),
+        progress=progress,
     ).run()
 
 
