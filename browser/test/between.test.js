@@ -66,7 +66,7 @@ test("41,270 values are opened and randomized in a moment", async () => {
   const [group] = known.blocks[0].groups;
   // The same rule without giants, shuffled by seeds.
   const { arc, covered, step } = group.mechanism;
-  const alike = { giants: 0, arc: covered, step: Math.floor((step * arc) / covered), slots: 0, first: 0, second: 0, light: 0 };
+  const alike = { giants: 0, rows: [], arc: covered, step: Math.floor((step * arc) / covered), slots: 0, first: 0, second: 0, light: 0 };
   const mechanism = { ...group.mechanism, ...alike };
   const groups = [{ ...group, epsilon: "11/10", prior, mechanism }];
   const data = withGroups({ ...known, questions: [{ ...known.questions[0], numeric: false, answers: values }] }, groups);

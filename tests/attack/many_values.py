@@ -42,15 +42,20 @@ class ManyValuesByTheBook:
         self.word_bits = stated["word_bits"]
         self.choice_bits = self.word_bits - self.seed_bits // 2
         self.base = 2**self.choice_bits - self.arc * self.step
-        self.half = 2 ** (self.word_bits // 2)
-        held = [0]
-        for x in self.named:
-            held.append(held[-1] + self.cells[x])
-        self.edges = [-(-part * self.half // held[-1]) for part in held] if self.named else []
-        self.arcs = self.half * self.covered * self.circle // (self.total * self.arc)
-        self.own_arcs = 0
-        if self.named:
-            self.own_arcs = self.half * self.circle * (self.covered - self.arc) // (self.arc * held[-1])
+        self.rows, self.gammas = stated["rows"], 2 ** min(self.word_bits, 52)
+        self.arcs = sum(row[1] for row in self.rows) if self.named else 1
+        self.of_all = [row[0] for row in self.rows]
+        self.of_others = self._shares([row[0] * row[1] for row in self.rows])
+        cells = [{row[j]: row[j + 1] for j in range(2, len(row), 2)} for row in self.rows]
+        self.of_giants = [
+            self._shares([row[0] * of.get(i, 0) for row, of in zip(self.rows, cells, strict=True)])
+            for i in range(len(self.named))
+        ]
+
+    def _shares(self, parts: list[int]) -> list[int]:
+        """How many of all γ the parts get in proportion, those before each rounded up."""
+        ends = [-(-sum(parts[:j]) * self.gammas // sum(parts)) for j in range(len(parts) + 1)] if parts else [0]
+        return [ends[j + 1] - ends[j] for j in range(len(parts))]
 
     def is_light(self, x: int) -> bool:
         return bool(self.cells[x] < self.light)
@@ -78,19 +83,18 @@ class ManyValuesByTheBook:
 
     def report(self, x: int, words: tuple[int, ...]) -> int:
         """What two or three words make of a value."""
-        half, k = self.seed_bits // 2, len(self.named)
+        half = self.seed_bits // 2
         (alpha, high), (beta, low) = (divmod(word, 2**half) for word in words[:2])
         order = (high * 2**half + low) * self.orders >> self.seed_bits
-        ignored, name, arc = alpha < self.base, 0, True
-        if k:
-            gamma, eta = divmod(words[2], self.half)
-            name = next(i for i in range(k) if self.edges[i] <= gamma % self.half < self.edges[i + 1])
-            arc = eta < self.arcs
-            if not ignored:
-                name, arc = (self.named.index(x), eta < self.own_arcs) if x in self.named else (name, True)
-        if not arc:
-            return (k if self.arc < self.covered else 1) * self.orders * 2**self.bits + name
-        before = ((name if self.arc < self.covered else 0) * self.orders + order) * 2**self.bits
+        ignored, row = alpha < self.base, 0
+        if self.named:
+            gamma = words[2] % self.gammas
+            own = self.of_giants[self.named.index(x)] if x in self.named else self.of_others
+            counts = self.of_all if ignored else own
+            row = next(y for y in range(len(counts)) if gamma < sum(counts[: y + 1]))
+        if row >= self.arcs:
+            return self.arcs * self.orders * 2**self.bits + row - self.arcs
+        before = (row * self.orders + order) * 2**self.bits
         if ignored or x in self.named:
             return before + (beta * self.circle >> self.choice_bits)
         runs = self.runs(order)[x]
@@ -99,25 +103,22 @@ class ManyValuesByTheBook:
         return before + (start + cell - first - (alpha - self.base) // self.step) % self.circle
 
     def columns(self, order: int) -> Iterator[list[int]]:
-        """For every state and position, how many words make each value send it once the order is drawn, up to factors
+        """For every row and position, how many words make each value send it once the order is drawn, up to factors
         that a report has for all values.
         """
         runs, words, every = self.runs(order), 2**self.choice_bits, range(len(self.weights))
         told = words - self.base
-        for i, giant in enumerate(self.named):
-            names = self.edges[i + 1] - self.edges[i]
-            alike, mine = self.base * names * (self.half - self.arcs), told * self.half * (self.half - self.own_arcs)
-            yield [alike + (mine if x == giant else 0) for x in every]
-        for i, giant in enumerate(self.named or [-1]):
-            names = self.edges[i + 1] - self.edges[i] if self.named else self.half
-            arcs = self.arcs if self.named else self.half
+        for y in range(len(self.rows) if self.named else 1):
+            of_all, of_others = (self.of_all[y], self.of_others[y]) if self.named else (1, 1)
+            mine = {giant: self.of_giants[i][y] for i, giant in enumerate(self.named)}
+            if y >= self.arcs:
+                yield [self.base * of_all + told * mine.get(x, 0) for x in every]
+                continue
             for position in range(self.circle):
                 b = self._words(position, position + 1, self.circle)
-                column = [self.base * b * names * arcs for _ in every]
+                column = [self.base * b * of_all + told * b * mine.get(x, 0) for x in every]
                 for x in self.others:
-                    column[x] += self.step * self._covered(runs[x], position) * names * self.half
-                if giant >= 0:
-                    column[giant] += told * b * self.half * self.own_arcs
+                    column[x] += self.step * self._covered(runs[x], position) * of_others
                 yield column
 
     def _covered(self, runs: list[Run], position: int) -> int:

@@ -132,7 +132,7 @@ def test_the_golden_plans_are_of_every_kind():
     assert any(0 in group.prior.weights for group in circles)
     assert max(max(group.prior.weights) for group in circles) > 2**53
     assert {group.mechanism.slots > 0 for group in circles} == {False, True}
-    assert {group.mechanism.giants for group in circles} >= {0, 1, 2}
+    assert {group.mechanism.giants for group in circles} >= {0, 2, 10}
     assert {kind for _, kind in sets} == {"ball", "box", "hull"}
     assert {kind for kind, _ in sets} == set(KINDS)
     assert any(group.ldp_cap is not None for group in groups)

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, NotEstimableError, Prior, Sum, Survey, mse, unbiased_variance
+from tacit.designs._many_values import giants_alone
 from tacit.mechanism import KINDS, BlockDesign, Channel, ManyValues, Mechanism, Tiers
 from tacit.mechanism.tiers import tail_of
 from tacit.task import Task, prior_variance
@@ -27,11 +28,19 @@ from tacit.task import Task, prior_variance
 from support.toy import KaryRule
 
 FOUR, SKEWED, GIANTS = Prior.of([3, 1, 2, 2]), Prior.of([9, 1, 4, 2]), Prior.of([6, 5, 2, 1, 1, 1])
+#: A table whose rows cover one giant or two.
+_TABLE = {
+    "giants": 3,
+    "covered": 4,
+    "rows": ((4, 1, 1, 2), (4, 1, 0, 1, 1, 1), (4, 1, 2, 2), (4, 0, 0, 2, 2, 2), (9, 0, 0, 4), (7, 0, 1, 4)),
+}
 _PLANE = {"slots": 3, "first": 1, "second": 1, "seed_bits": 2}
 
 
-def _many(prior: Prior, **numbers: int) -> ManyValues:
-    return ManyValues(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
+def _many(prior: Prior, **numbers: Any) -> ManyValues:
+    if "rows" in numbers:
+        return ManyValues(prior=prior, **numbers)
+    return giants_alone(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
 
 
 def _tiers(prior: Prior, starts: tuple[int, ...], chances: tuple[int, ...], *rules: dict[str, int]) -> Tiers:
@@ -66,6 +75,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(_many(SKEWED, arc=4, step=3, cell_bits=4, word_bits=7, light=3, **_PLANE), 7, 0.1),
         Example(_many(GIANTS, giants=2, covered=5, arc=4, step=2, cell_bits=4, word_bits=5, **_PLANE), 5, None),
         Example(_many(GIANTS, giants=1, covered=5, arc=5, step=2, cell_bits=4, word_bits=5, **_PLANE), 5, None),
+        Example(_many(GIANTS, arc=2, step=4, cell_bits=4, word_bits=5, **_TABLE, **_PLANE), 5, None),
         Example(_many(GIANTS, arc=5, step=3, cell_bits=4, word_bits=4, seed_bits=0, bins=2, heavy=3), 4, None),
         Example(_many(FOUR, arc=2, step=3, cell_bits=3, word_bits=4, seed_bits=0, bins=1, heavy=1), 4, None),
     ],

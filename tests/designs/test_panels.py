@@ -28,6 +28,7 @@ from tacit.designs import (
     repaired_response,
     with_layers,
 )
+from tacit.designs._many_values import giants_alone
 from tacit.mechanism import BlockDesign, Level, ManyValues, joint_level, layered, layered_level, persistent, repeated
 from tacit.plan import Follows, PlanError, followed_name
 from tacit.randomize import SeededWords
@@ -464,7 +465,7 @@ class AllWords:
         BlockDesign(
             prior=Prior.uniform(7), circle=7, orders=1, arc=3, step=6, field=2, recurrence=(1, 1, 0), word_bits=6
         ),
-        ManyValues(
+        giants_alone(
             prior=Prior.of([6, 5, 2, 1, 1, 1]), giants=2, covered=5, arc=4, step=2, cell_bits=4, word_bits=5, slots=3,
             first=1, second=1, seed_bits=2,
         ),

@@ -16,8 +16,11 @@ from tacit.designs._many_values import (
     design_many_values,
     design_with_bins,
     gain_bound,
+    giants_alone,
+    rows_of_table,
     unbiased_variance_bound,
 )
+from tacit.designs._program.with_rest import best_table
 from tacit.exact import exp_below
 from tacit.mechanism import Coverage
 from tacit.mechanism.kept import COVERAGE_UNIT
@@ -40,7 +43,17 @@ UNEVEN = Prior.of({"a": 31, "b": 23, "c": 9, "d": 5, "e": 2, "f": 1})
 
 def small(prior: Prior = PRIOR, **numbers: int) -> ManyValues:
     rule = {"giants": 2, "covered": 5, "arc": 4, "step": 6, "cell_bits": 4, "seed_bits": 2, "word_bits": 6}
-    return ManyValues(prior=prior, **{**rule, **numbers})
+    return giants_alone(prior=prior, **{**rule, **numbers})
+
+
+def table(rows: tuple[tuple[int, ...], ...], **numbers: int) -> ManyValues:
+    """A rule with this table of the values of 6, 5 and 2 cells, and three of one cell on the circle."""
+    rule = {"giants": 3, "covered": 4, "arc": 2, "step": 12, "cell_bits": 4, "seed_bits": 2, "word_bits": 6}
+    return ManyValues(prior=PRIOR, rows=rows, **{**rule, **numbers})
+
+
+#: Rows that cover two giants, one of them whole and one in part; 24, 20 and 8 words of 64 for 4 cells each in the mean.
+ROWS = ((8, 1, 1, 2), (8, 1, 0, 1, 1, 1), (8, 1, 2, 2), (8, 0, 0, 2, 2, 2), (18, 0, 0, 4), (14, 0, 1, 4))
 
 
 SMALL = {
@@ -52,6 +65,8 @@ SMALL = {
     "no margin": small(UNEVEN, giants=1, arc=5, step=5),
     "margin": small(UNEVEN, giants=1, arc=5, step=5, margin=MARGIN_UNIT // 8),
     "wide margin": small(UNEVEN, giants=0, arc=5, step=5, margin=MARGIN_UNIT),
+    "table": table(ROWS),
+    "table in a plane": table(ROWS, **PLANE),
     "no giant": small(giants=0, arc=5, step=5),
     "bins": small(giants=0, covered=5, arc=5, step=3, bins=2, heavy=3, seed_bits=0, word_bits=4),
     "bins and a giant": small(giants=1, covered=4, arc=4, step=3, bins=2, heavy=2, seed_bits=0, word_bits=4),
@@ -71,7 +86,7 @@ def all_words(rule: ManyValues) -> np.ndarray:
 
 
 def all_reports(rule: ManyValues) -> np.ndarray:
-    reports = np.arange(rule.with_arc + rule.giants)
+    reports = np.arange(rule.end)
     return reports[rule.can_send_many(reports)]
 
 
@@ -149,7 +164,11 @@ def fine() -> dict[str, ManyValues]:
         "one": {"giants": 1, "covered": 18, "arc": 15},
         "none": {"giants": 0, "covered": 18, "arc": 18},
     }
-    return {name: ManyValues(prior=prior, **bits, **PLANE, **each) for name, each in numbers.items()}
+    rules = {name: giants_alone(prior=prior, **bits, **PLANE, **each) for name, each in numbers.items()}
+    cells = np.array(lay_out(prior.weights, 64))
+    found = best_table(np.append(cells[:3], 13) / 64, 0.25, 1.0, 8 / 13, np.ones(4))[:2]
+    rows = rows_of_table(*found, cells, 16, 8, 48)
+    return {"table": ManyValues(prior=prior, **bits, **PLANE, giants=3, covered=16, arc=8, rows=rows), **rules}
 
 
 def test_coverage_has_the_same_mean_for_every_value_unless_arcs_cover_giants_too(fine):
@@ -165,7 +184,7 @@ def test_coverage_has_the_same_mean_for_every_value_unless_arcs_cover_giants_too
     assert (wrong @ rule.cell_array).max() > 1.2 * rule.covered
 
 
-@pytest.mark.parametrize("name", ["two", "all in names", "one", "none"])
+@pytest.mark.parametrize("name", ["table", "two", "all in names", "one", "none"])
 def test_j_and_its_inverse_are_those_of_the_exact_channel(fine, name):
     rule = fine[name]
     reports, q = uniform_reports(rule)
@@ -186,7 +205,7 @@ def test_j_and_its_inverse_are_those_of_the_exact_channel(fine, name):
     assert name == "none" or np.abs(fine["none"].information.multiply(unit) - j).max() > 1e-2
 
 
-@pytest.mark.parametrize("name", ["two", "all in names", "one", "none"])
+@pytest.mark.parametrize("name", ["table", "two", "all in names", "one", "none"])
 def test_pseudo_values_are_unbiased_for_every_answer(fine, name):
     rule = fine[name]
     reports, q = uniform_reports(rule)
@@ -195,7 +214,7 @@ def test_pseudo_values_are_unbiased_for_every_answer(fine, name):
     assert rule.pseudo_values(Histogram(), reports, [2, 0]) == pytest.approx(rows[:, [2, 0]])
 
 
-@pytest.mark.parametrize("name", ["two", "all in names", "one", "none"])
+@pytest.mark.parametrize("name", ["table", "two", "all in names", "one", "none"])
 @pytest.mark.parametrize("truth", ["prior", "a rare value has half of everything"])
 def test_variances_hold_for_every_truth(fine, name, truth):
     rule = fine[name]
@@ -250,7 +269,7 @@ def test_folding_many_pieces_is_sorting_them_by_their_keys():
 
 def test_only_what_is_drawn_can_be_sent(rule):
     sendable = set(all_reports(rule).tolist())
-    size = rule.with_arc + rule.giants
+    size = rule.end
     assert not rule.can_send(-1)
     assert not rule.can_send(size)
     assert all(rule.can_send(y) == (y in sendable) for y in range(size))
@@ -263,11 +282,28 @@ def test_a_plan_holds_integers_only(rule):
             ManyValues.from_dict({**rule.to_dict(), name: wrong}, rule.prior)
 
 
-def test_giants_that_are_smaller_than_what_a_report_covers_are_refused():
-    with pytest.raises(ValueError, match="at most those of any giant"):
-        small(covered=6, arc=6, step=4)
-    with pytest.raises(ValueError, match="too short"):
-        small(arc=1)
+@pytest.mark.parametrize(
+    ("rows", "numbers", "said"),
+    [
+        (((8, 1, 1, 4), *ROWS[1:]), {}, "must be the same of all rows"),  # A giant that arcs cover, too.
+        (ROWS, {"arc": 1}, "must be the same of all rows"),
+        (((8, 1, 2, 3), *ROWS[1:]), {}, "at most its cells"),
+        ((*ROWS[:4], (30, 0, 0, 4), (2, 0, 1, 4)), {}, "same part in the mean"),
+        ((*ROWS[:4], (18, 0, 0, 4), (13, 0, 1, 4)), {}, "add up to 2"),
+        ((*ROWS[1:], ROWS[0]), {}, "must come first"),
+        ((*ROWS[:3], (8, 0, 2, 2, 0, 2), *ROWS[4:]), {}, "giants in their order"),
+        ((), {}, "With giants there are 'rows'"),
+        (ROWS, {"giants": 0, "covered": 2}, "With giants there are 'rows'"),
+    ],
+)
+def test_tables_that_do_not_cover_alike_are_refused(rows, numbers, said):
+    with pytest.raises(ValueError, match=said):
+        table(rows, **numbers)
+
+
+def test_arcs_longer_than_their_share_are_refused(fine):
+    with pytest.raises(ValueError, match="must be the same of all rows"):
+        replace(fine["table"], arc=fine["table"].arc + 1)
 
 
 # -- orders ----------------------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 /**
- * The mechanism `many-values`: the heavy values by name, the others by arcs of a circle in public orders.
+ * The mechanism `many-values`: a table of heavy values, and arcs of a circle in public orders for the others.
  *
- * Its formulas: docs/plan.md; the proof: _rule.py. A report below `withArc` has an arc, (i · orders + order) · 2^B + position,
- * i the giant that it names or else 0; the next ones name giant 0, 1, … and have none. `inside` counts the values with
- * positive prior only.
+ * Its formulas: docs/plan.md; the proof: _rule.py. A report below `withArc` has an arc, (row · orders + order) · 2^B + position;
+ * the next ones are the rows without. `inside` counts the values with positive prior only.
  */
 
 import { fraction, larger, largest, minus, over, plus, smaller, sum, times } from "../../exact.js";
-import { expect, integer, onlyFields } from "../../read.js";
+import { expect, integer, list, onlyFields } from "../../read.js";
 import { Audit, boundedAudit, boundedBelief, inverse } from "../levels.js";
 import { SetLevels } from "../set_levels.js";
 import { RuleSampler } from "../stand_in.js";
@@ -28,10 +27,18 @@ const MAX_SEED_BITS = 32;
 const MAX_WORD_BITS = 64;
 const FIELDS = [
   "kind", "giants", "covered", "arc", "step", "cell_bits", "seed_bits", "word_bits", "slots", "first", "second", "light",
-  "bins", "heavy", "margin",
+  "bins", "heavy", "margin", "rows",
 ];
+/** The words of rows add up to at most 2 to this power. */
+const ROW_BITS = 52;
 /** `margin` counts in parts of this. */
 const MARGIN_UNIT = 1n << 52n;
+
+/** @typedef {object} Row a row of the table
+ * @property {bigint} words how many γ give it if the answer is ignored
+ * @property {boolean} arc whether it has one
+ * @property {readonly (readonly [giant: number, cells: bigint])[]} parts what it covers of giants
+ */
 
 /** @typedef {object} Weights how many words make values send a report at one position
  * @property {bigint} common of every value
@@ -41,7 +48,7 @@ const MARGIN_UNIT = 1n << 52n;
  * @property {readonly (readonly [more: bigint, weight: bigint])[]} held words added for other values, and their weight
  */
 
-/** Giants and a circle for one prior. @implements {Mechanism} */
+/** A table of giants and a circle for one prior. @implements {Mechanism} */
 export class ManyValues {
   static kind = "many-values";
   kind = ManyValues.kind;
@@ -54,11 +61,12 @@ export class ManyValues {
    * @param {object} made
    * @param {readonly number[]} made.cells n_x of every value of the support
    * @param {readonly number[]} made.named the giants, in the order of the values
+   * @param {readonly Row[]} made.rows those with an arc first
    * @param {number} made.covered L, the cells that a report covers
    * @param {PlaneCircle | ShuffledCircle | BinnedCircle} made.circle the circle of the others
    * @param {number} made.margin 2^52 μ, of the slack
    */
-  constructor(prior, { cells, named, covered, circle, margin }) {
+  constructor(prior, { cells, named, rows, covered, circle, margin }) {
     this.#prior = prior;
     this.circle = circle;
     this.wordBits = circle.wordBits;
@@ -69,8 +77,20 @@ export class ManyValues {
     this.covered = BigInt(covered);
     /** M, the cells of all values. */
     this.total = sum(cells.map(BigInt));
-    /** v, the bits of γ and of η. */
-    this.nameBits = BigInt(Math.floor(this.wordBits / 2));
+    this.rows = rows;
+    /** v, the bits of γ. */
+    this.rowBits = BigInt(Math.min(this.wordBits, ROW_BITS));
+    /** How many rows have an arc; 1 without giants. */
+    this.arcRows = named.length ? rows.filter((row) => row.arc).length : 1;
+    /** How many γ, of 2^v, give each row to a value on the circle whose answer is not ignored. */
+    this.ofOthers = shares(rows.map((row) => (row.arc ? row.words : 0n)), 1n << this.rowBits);
+    const covering = named.map(() => /** @type {Map<number, bigint>} */ (new Map()));
+    for (const [y, { words, parts }] of rows.entries()) for (const [i, k] of parts) covering[i].set(y, words * k);
+    /** How many give it to each giant whose answer is not ignored, for the rows that cover it. */
+    this.ofGiants = covering.map((parts) => {
+      const found = shares([...parts.values()], 1n << this.rowBits);
+      return new Map([...parts.keys()].map((y, i) => [y, found[i]]));
+    });
     const weights = prior.support.map((x) => prior.weights[x]);
     this.weights = weights;
     /** μ of the slack. */
@@ -102,18 +122,6 @@ export class ManyValues {
     this.rest = fraction(largest([rest.more, rest.less]), this.total * prior.total * MARGIN_UNIT);
     /** δ', what P_x − P̃_x add up to for any arc, at most. */
     this.together = fraction(circle.mostOff(off), this.total * prior.total);
-    const running = [0n];
-    for (const x of named) running.push(running[running.length - 1] + BigInt(cells[x]));
-    /** N, the cells of all giants. */
-    const held = running[running.length - 1];
-    /** The first γ that names each giant, then 2^v. */
-    this.nameEdges = named.length ? running.map((part) => ((part << this.nameBits) + held - 1n) / held) : [];
-    /** A: the number of η, of 2^v, that give an arc if the answer is ignored. */
-    this.arcsForAll = ((this.covered * circle.circle) << this.nameBits) / (this.total * circle.arc);
-    /** D: the number of η, of 2^v, that give an arc to a giant that is not ignored. */
-    this.arcsForGiants = named.length
-      ? ((circle.circle * (this.covered - circle.arc)) << this.nameBits) / (circle.arc * held)
-      : 0n;
   }
 
   /**
@@ -144,12 +152,9 @@ export class ManyValues {
     const around = cells.filter((_, x) => !held.has(x));
     const room = around.reduce((count, n) => count + n, 0);
     const arc = integer(data.arc, `${where}.arc`, 1, room - 1);
-    const least = named.reduce((found, x) => Math.min(found, cells[x]), giants ? total : arc);
-    const covered = integer(data.covered, `${where}.covered`, arc, least);
+    const covered = integer(data.covered, `${where}.covered`, arc, giants ? total : arc);
     const step = integer(data.step, `${where}.step`, 1, Number.MAX_SAFE_INTEGER);
     expect(BigInt(arc) * BigInt(step) < 1n << BigInt(choiceBits), `${where}.step`, "small enough to leave a base");
-    const tells = !giants || BigInt(covered) * BigInt(room) < BigInt(total) * BigInt(arc);
-    expect(tells, `${where}.arc`, "long enough to tell giants from the others");
     const rule = { arc, step, cellBits, seedBits, wordBits };
     const bins = integer(data.bins, `${where}.bins`, 0, Number.MAX_SAFE_INTEGER);
     const heavy = integer(data.heavy, `${where}.heavy`, 0, bins ? size : 0);
@@ -162,10 +167,9 @@ export class ManyValues {
         ? new ShuffledCircle(around, rule)
         : PlaneCircle.fromDict(data, around, rule, where, spend);
     const margin = integer(data.margin, `${where}.margin`, 0, Number.MAX_SAFE_INTEGER);
-    const made = new ManyValues(prior, { cells, named, covered, circle, margin });
-    expect(made.withArc <= 2 ** REPORT_BITS, `${where}.cell_bits`, "few enough to leave room for names and orders");
-    const short = giants > 0 && !(made.arcsForAll > 0n && made.arcsForAll < 1n << made.nameBits);
-    expect(!short, `${where}.word_bits`, "long enough for these giants");
+    const rows = readRows(data.rows, `${where}.rows`, named.map((x) => cells[x]), { covered, arc, total, wordBits }, spend);
+    const made = new ManyValues(prior, { cells, named, rows, covered, circle, margin });
+    expect(made.withArc <= 2 ** REPORT_BITS, `${where}.cell_bits`, "few enough to leave room for rows and orders");
     return made;
   }
 
@@ -179,39 +183,32 @@ export class ManyValues {
     return new RuleSampler(mechanisms, priors);
   }
 
-  /** The words for which values send reports, of every state, and where positions have more words or less, of both. */
+  /** The words for which values send reports, of every row, and where positions have more words or less. */
   reportWeights() {
-    const { circle, nameBits, nameEdges } = this;
-    const one = 1n << nameBits;
+    const { circle, named, rows, ofOthers, ofGiants } = this;
     const alpha = circle.arc * circle.step;
     const nothing = fraction(0n);
-    const names = this.named.map((x, i) => ({ words: nameEdges[i + 1] - nameEdges[i], weight: this.weights[x] }));
-    /** @type {Weights[]} */
-    const found = names.map(({ words, weight }) => ({
-      common: circle.base * words * (one - this.arcsForAll),
-      onArc: 0n,
-      part: nothing,
-      slack: nothing,
-      held: [[alpha * one * (one - this.arcsForGiants), weight]],
-    }));
-    const beside = this.namedBeside ? names : names.length ? [{ words: one, weight: 0n }] : [];
-    for (const { uniform, common, onArc, arc, rounding, bin, inBin } of circle.reportWeights()) {
+    const arcs = circle.reportWeights().map(({ uniform, common, onArc, arc, rounding, bin, inBin }) => {
       const part = times(arc, fraction(1n, this.total));
       const slack = plus(smaller(this.together, plus(times(this.margin, part), this.rest)), rounding);
-      if (!names.length) {
-        found.push({ common, onArc, part, slack, held: bin === null ? [] : [[inBin, this.binWeights[bin]]] });
+      /** @type {[more: bigint, weight: bigint][]} */
+      const held = bin === null ? [] : [[inBin, this.binWeights[bin]]];
+      return { uniform, common, onArc, part, slack, held };
+    });
+    /** @type {Weights[]} */
+    const found = named.length ? [] : arcs;
+    for (const [y, { words, arc, parts }] of rows.entries()) {
+      const giants = parts.map(([i]) => ({ more: alpha * (ofGiants[i].get(y) ?? 0n), weight: this.weights[named[i]] }));
+      if (!arc) {
+        const held = giants.map(({ more, weight }) => /** @type {const} */ ([more, weight]));
+        found.push({ common: circle.base * words, onArc: 0n, part: nothing, slack: nothing, held });
       }
-      for (const { words, weight } of beside) {
-        found.push({
-          common: common * words * this.arcsForAll,
-          onArc: onArc * words * one,
-          part,
-          slack,
-          held: [
-            [alpha * uniform * one * this.arcsForGiants, weight],
-            ...(bin === null ? [] : [/** @type {const} */ ([inBin * words * one, this.binWeights[bin]])]),
-          ],
-        });
+      for (const { uniform, common, onArc, part, slack, held } of arc ? arcs : []) {
+        const all = [
+          ...giants.map(({ more, weight }) => /** @type {const} */ ([more * uniform, weight])),
+          ...held.map(([more, weight]) => /** @type {const} */ ([more * ofOthers[y], weight])),
+        ];
+        found.push({ common: common * words, onArc: onArc * ofOthers[y], part, slack, held: all });
       }
     }
     return found;
@@ -286,19 +283,19 @@ export class ManyValues {
     return this.circle.orders * 2 ** this.circle.cellBits;
   }
 
-  /** Whether reports with an arc name a giant too: whether they cover anything of it. */
-  get namedBeside() {
-    return this.circle.arc < this.covered;
-  }
-
   /** How many reports have an arc, with gaps. */
   get withArc() {
-    return (this.namedBeside ? this.named.length : 1) * this.#size;
+    return this.arcRows * this.#size;
   }
 
-  /** Whether there are such a name, order and position. @param {number} report */
+  /** Reports are below this. */
+  get end() {
+    return this.withArc + (this.named.length ? this.rows.length - this.arcRows : 0);
+  }
+
+  /** Whether there are such a row, order and position. @param {number} report */
   canSend(report) {
-    if (report >= this.withArc) return report < this.withArc + this.named.length;
+    if (report >= this.withArc) return report < this.end;
     return this.circle.canSend(report % this.#size);
   }
 
@@ -314,26 +311,25 @@ export class ManyValues {
     const { circle, named } = this;
     const place = this.places[inside];
     if (!named.length) return circle.likelihood(place, report);
-    const one = 1n << this.nameBits;
+    const one = 1n << this.rowBits;
     const arc = report < this.withArc;
-    const [name, below] = arc ? [Math.floor(report / this.#size), report % this.#size] : [report - this.withArc, 0];
-    if (name >= named.length) return fraction(0n);
+    const [y, below] = arc
+      ? [Math.floor(report / this.#size), report % this.#size]
+      : [report - this.withArc + this.arcRows, 0];
+    if (y >= this.rows.length) return fraction(0n);
     const words = 1n << BigInt(circle.choiceBits);
     const [ignored, heard] = [fraction(circle.base, words), fraction(words - circle.base, words)];
-    const names = arc && !this.namedBeside ? one : this.nameEdges[name + 1] - this.nameEdges[name];
-    const forName = fraction(names, one);
-    const chance = (/** @type {bigint} */ arcs) => fraction(arc ? arcs : one - arcs, one);
-    const without = times(ignored, times(forName, chance(this.arcsForAll)));
-    const own = place === -1 - name ? times(heard, chance(this.arcsForGiants)) : fraction(0n);
-    if (!arc) return plus(without, own);
+    let chance = times(ignored, fraction(this.rows[y].words, one));
+    if (place < 0) chance = plus(chance, times(heard, fraction(this.ofGiants[-1 - place].get(y) ?? 0n, one)));
+    if (!arc) return chance;
     const uniform = circle.uniformLikelihood(below);
-    if (place < 0) return times(uniform, plus(without, own));
+    if (place < 0) return times(uniform, chance);
     const onto = minus(circle.likelihood(place, below), times(ignored, uniform));
-    return plus(times(without, uniform), times(forName, onto));
+    return plus(times(uniform, chance), times(fraction(this.ofOthers[y], one), onto));
   }
 
   /**
-   * The report of a value inside the support: a pure function of its words, that for names last.
+   * The report of a value inside the support: a pure function of its words, that for the row last.
    *
    * @param {number} inside
    * @param {readonly bigint[]} words
@@ -344,22 +340,85 @@ export class ManyValues {
     if (!named.length) return circle.draw(place, words);
     const half = BigInt(circle.seedBits / 2);
     const [first, last] = [words[0], words[words.length - 1]];
-    const low = (1n << this.nameBits) - 1n;
-    const [gamma, eta] = [(last >> this.nameBits) & low, last & low];
-    let name = 0;
-    while (this.nameEdges[name + 1] <= gamma) name += 1;
-    let arcs = this.arcsForAll;
-    if (first >> half >= circle.base) {
-      if (place < 0) [name, arcs] = [-place - 1, this.arcsForGiants];
-      else arcs = low + 1n;
+    const gamma = last & ((1n << this.rowBits) - 1n);
+    const ignored = first >> half < circle.base;
+    const own = place < 0 ? this.ofGiants[-1 - place] : null;
+    let [y, end] = [0, 0n];
+    for (const [row, { words }] of this.rows.entries()) {
+      end += ignored ? words : own ? (own.get(row) ?? 0n) : this.ofOthers[row];
+      if (end <= gamma) y += 1;
     }
     // The arc of a giant lies anywhere, as where the answer is ignored. It is drawn also where there is none: the time does
     // not depend on the answer.
     const seeds = first & ((1n << half) - 1n);
     const drawn = circle.draw(Math.max(place, 0), [place < 0 ? seeds : first, ...words.slice(1, -1)]);
-    return eta < arcs ? (this.namedBeside ? name * this.#size : 0) + drawn : this.withArc + name;
+    return y < this.arcRows ? y * this.#size + drawn : this.withArc + y - this.arcRows;
   }
 }
 
 /** The most words that a value has beyond those of all. @param {Weights} weights */
 const mostOf = ({ onArc, held }) => largest([onArc, ...held.map(([more]) => more)]);
+
+/**
+ * A whole in proportion to parts, in integers: sums are rounded up.
+ *
+ * @param {readonly bigint[]} parts
+ * @param {bigint} whole
+ */
+function shares(parts, whole) {
+  const all = largest([sum(parts), 1n]);
+  let [part, before] = [0n, 0n];
+  return parts.map((each) => {
+    part += each;
+    const end = (part * whole + all - 1n) / all;
+    const share = end - before;
+    before = end;
+    return share;
+  });
+}
+
+/**
+ * The table that a plan holds: every row covers L cells, every giant is covered to the same part in the mean.
+ *
+ * @param {unknown} data
+ * @param {string} where
+ * @param {readonly number[]} cells those of every giant
+ * @param {{ covered: number, arc: number, total: number, wordBits: number }} rule
+ * @param {import("../../read.js").Meter} spend
+ */
+function readRows(data, where, cells, { covered, arc, total, wordBits }, spend) {
+  const given = list(data, where, 0);
+  expect(given.length > 0 === cells.length > 0, where, "there for giants, and for nothing else");
+  const sums = cells.map(() => 0n);
+  const rows = given.map((each, y) => {
+    const at = `${where}[${y}]`;
+    const row = list(each, at, 2);
+    expect(row.length % 2 === 0, at, "words, an arc, and pairs");
+    spend(row.length);
+    const words = integer(row[0], `${at}[0]`, 1, Number.MAX_SAFE_INTEGER);
+    const hasArc = integer(row[1], `${at}[1]`, 0, 1);
+    let held = hasArc * arc;
+    /** @type {[number, bigint][]} */
+    const parts = [];
+    for (let i = 2; i < row.length; i += 2) {
+      const giant = integer(row[i], `${at}[${i}]`, i > 2 ? parts[parts.length - 1][0] + 1 : 0, cells.length - 1);
+      const count = integer(row[i + 1], `${at}[${i + 1}]`, 1, cells[giant]);
+      parts.push([giant, BigInt(count)]);
+      sums[giant] += BigInt(words) * BigInt(count);
+      held += count;
+    }
+    expect(held === covered, at, "a row that covers as many cells as all");
+    return { words: BigInt(words), arc: hasArc === 1, parts };
+  });
+  if (!rows.length) return rows;
+  const whole = 1n << BigInt(Math.min(wordBits, ROW_BITS));
+  const most = BigInt(rows.length) * BigInt(covered) * BigInt(total);
+  for (const [giant, found] of sums.entries()) {
+    const away = found * BigInt(total) - BigInt(covered) * BigInt(cells[giant]) * whole;
+    expect(found > 0n && away <= most && -away <= most, where, "rows that cover every giant to the same part in the mean");
+  }
+  const order = rows.every((row, y) => y === 0 || rows[y - 1].arc || !row.arc);
+  expect(order && rows[0].arc, where, "rows of which those with an arc come first");
+  expect(sum(rows.map((row) => row.words)) === whole, where, "rows with the words that there are");
+  return rows;
+}

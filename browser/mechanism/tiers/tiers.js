@@ -81,7 +81,7 @@ export class Tiers {
       const places = prior.support.map((x) => position.get(x) ?? -1);
       const mass = fraction(sum(tail.support.map((x) => prior.weights[x])), prior.total);
       const made = { start, chance, rule, heads: minus(fraction(1n), mass), places, first };
-      first += rule.withArc + rule.named.length;
+      first += rule.end;
       return made;
     };
     const tiers = each(data.tiers, `${where}.tiers`, readTier);

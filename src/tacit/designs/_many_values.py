@@ -23,7 +23,7 @@ whole cells, which is subset selection, the best LDP channel for histograms: no 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -31,9 +31,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.designs._program.master import polished
+from tacit.designs._program.with_rest import best_table
 from tacit.exact import Floats, Integers, Number, budget, exp_below, rational
 from tacit.mechanism.many_values import MARGIN_UNIT, MOST_LOOKS, MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
 from tacit.mechanism.many_values._circle import mean_square_coverage, mean_square_under_arcs
+from tacit.mechanism.many_values._rule import Row, shares
 from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.singer import first_full_recurrence, is_prime, next_prime
 from tacit.prior import Ball, Prior, PriorSet
@@ -44,6 +47,14 @@ _GRID = 1 << 52
 _DIALS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
 #: The heaviest values are these many, and their variances count this much beside those of all.
 _HEAVIEST, _EXTRA = 10, 0.25
+#: A table has this many of the heaviest values, and at most 2 to this power rows with an arc. Its arc, as a multiple of
+#: what reports cover of the others in the mean, is that of the best smaller one.
+_IN_TABLE, _IN_SMALL_TABLE, _ROW_BITS = 10, 6, 8
+_ARCS = (1.03, 1.06, 1.08, 1.1, 1.13, 1.17, 1.22, 1.3, 1.4, 1.55, 1.7, 1.9)
+#: It is tried where the heaviest value has this part of what reports cover, and taken if it is better by this.
+_TRIED, _MORE = 0.1, 0.005
+#: And an arc leaves this part for heavy values.
+_ROOM = 0.001
 #: Up to this many values on the circle all lie on their own in a plane, in this many slots.
 _ALONE, _FEW_SLOTS = 256, 61
 #: Beyond, lines cost at most this much of the information, unless that took more slots than this.
@@ -73,7 +84,7 @@ def design_many_values(
     radius: Number = 0,
     notion: Literal["lip", "ldp"] = "lip",
     most_work: int = MOST_WORK,
-    **bits: int,
+    **bits: Any,
 ) -> ManyValues:
     """The mechanism for a histogram under ε-LIP for every prior within total variation `radius`, or under ε-LDP.
 
@@ -123,7 +134,7 @@ def design_with_bins(prior: Prior, epsilon: Number, **bits: int) -> ManyValues:
         Fraction(1, int(1 / h) + 1),
     ]
     for taken in range(_REPORT_BITS - _CELL_BITS, _REPORT_BITS, 2):
-        numbers = {"cell_bits": _REPORT_BITS - taken, "seed_bits": 0, "word_bits": _REPORT_BITS, **bits}
+        numbers: dict[str, Any] = {"cell_bits": _REPORT_BITS - taken, "seed_bits": 0, "word_bits": _REPORT_BITS, **bits}
         start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, bins=1, **numbers)
         best: tuple[float, dict[str, Any]] = (0.0, {})
         cells = -np.sort(-start.cell_array)
@@ -139,7 +150,7 @@ def design_with_bins(prior: Prior, epsilon: Number, **bits: int) -> ManyValues:
             raise PrivacyError("There are no bins for these values.")
         if best[1]["bins"] + 1 <= 1 << taken or bits:
             break
-    return _largest_step(_with_margin(replace(start, **best[1])), ratio, Fraction(0))
+    return _largest_step(_with_margin(_with_giants(start, best[1])), ratio, Fraction(0))
 
 
 def _packings(cells: Integers, giants: int, covered: int) -> Iterator[tuple[float, dict[str, int]]]:
@@ -187,28 +198,29 @@ def gain_bound(prior: Prior, epsilon: Number) -> float:
     return bound
 
 
-def _following(prior: Prior, ratio: Fraction, within: Fraction, most_work: int, bits: dict[str, int]) -> ManyValues:
+def _following(prior: Prior, ratio: Fraction, within: Fraction, most_work: int, bits: dict[str, Any]) -> ManyValues:
     """Cells that follow the prior, giants and the best arc: in the orders of a plane if one holds the values well."""
     start, numbers, least = _best_arc(prior, ratio, within, 1, bits)
     cells = -np.sort(-start.cell_array)[numbers["giants"] :]
     plane = _plane(cells, numbers["arc"], int(cells.sum()), most_work)
-    found = _largest_step(_with_margin(replace(start, **numbers, **plane)), ratio, within) if plane["slots"] else None
+    found = _largest_step(_with_margin(_with_giants(start, numbers, plane)), ratio, within) if plane["slots"] else None
     variance = float(found.variances().sum()) if found else math.inf
     if found and variance <= (1 + 2 * _WORSE) * least:
         return found
     start, numbers, _ = _best_arc(prior, ratio, within, 0, bits)
-    other = _largest_step(_with_margin(replace(start, **numbers)), ratio, within)
+    other = _largest_step(_with_margin(_with_giants(start, numbers)), ratio, within)
     return found if found and variance <= (1 + _WORSE) * float(other.variances().sum()) else other
 
 
 def _best_arc(
-    prior: Prior, ratio: Fraction, within: Fraction, slots: int, bits: dict[str, int]
+    prior: Prior, ratio: Fraction, within: Fraction, slots: int, bits: dict[str, Any]
 ) -> tuple[ManyValues, dict[str, Any], float]:
-    """A rule with enough bits, its giants, cover and arc of the least variances by closed forms, and their sum.
+    """A rule with enough bits, its giants, cover, arc and table of the least variances by closed forms, and their sum.
 
-    Reports cover the best share, or a little less, if that makes more values giants; arcs are of several lengths.
+    Reports cover the best share, or a little less, if that makes more values giants that are covered alone; arcs are of
+    several lengths. Where few values are so heavy, a table of the heaviest is tried, too.
     """
-    for taken in range(24):  # Bits for the names of giants beside an arc, at the cost of cells.
+    for taken in range(24):  # Bits for rows with an arc, at the cost of cells.
         start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **{**_bits(taken, slots), **bits})
         total, cells, sums = start.total, -np.sort(-start.cell_array), []
         found: list[dict[str, Any]] = []
@@ -218,20 +230,142 @@ def _best_arc(
         for covered in _covers(cells, most):
             giants = min(int((cells >= covered).sum()), max(len(cells) - 2, 0))
             off = _margin(start, falling[giants:], covered)[1] / total
-            q = _amplitude(ratio, Fraction(covered, total), within + Fraction(off))
+            q = float(_amplitude(ratio, Fraction(covered, total), within + Fraction(off)))
             room = int(cells[giants:].sum())
             shortest, longest = covered * room // total + 1, min(covered, room - 1)
             dials = {shortest + round((longest - shortest) * dial) for dial in _DIALS} if giants else {covered}
             sizes, counts = _alike_after(cells, max(giants, _HEAVIEST))
             for arc in sorted(dials):
-                each = variances_of(sizes, counts, giants, covered, arc, float(q))
+                each = variances_of(
+                    sizes, counts, _giants_alone(sizes[:giants], room, covered, arc, q), covered, arc, q
+                )
                 sums.append([each @ counts, each[:_HEAVIEST].sum()])
                 found.append({"giants": giants, "covered": covered, "arc": arc})
-        best = int(np.argmin(np.array(sums) / np.min(sums, axis=0) @ [1.0, _EXTRA]))
+        least = np.min(sums, axis=0)
+        best = int(np.argmin(np.array(sums) / least @ [1.0, _EXTRA]))
         named = found[best]["giants"] if found[best]["arc"] < found[best]["covered"] else 1
         if named <= 1 << taken or bits:
             break
+    if not bits:
+        other, table, both = _with_table(prior, ratio, within, slots, least)
+        if both and _score(both, least) < (1 - _MORE) * _score(sums[best], least):
+            return other, table, both[0]
     return start, found[best], float(sums[best][0])
+
+
+def _score(sums: Sequence[float], least: Floats) -> float:
+    return float(np.array(sums) / least @ [1.0, _EXTRA])
+
+
+def giants_alone(*, prior: Prior, **numbers: Any) -> ManyValues:
+    """The rule with these numbers and giants that are covered alone."""
+    none = {**_NO_PLANE, "giants": 0, "arc": 1, "covered": 1, "step": 1, "bins": 0, "heavy": 0}
+    start = ManyValues(prior=prior, **{**numbers, **none})
+    named = sorted(sorted(range(len(start.cells)), key=lambda x: -start.cells[x])[: numbers["giants"]])
+    cells = [start.cells[x] for x in named]
+    rows = rows_of_giants(cells, start.total - sum(cells), numbers["covered"], numbers["arc"], start.row_bits)
+    return ManyValues(prior=prior, rows=rows, **numbers)
+
+
+def _with_giants(start: ManyValues, numbers: dict[str, Any], plane: dict[str, Any] | None = None) -> ManyValues:
+    """The rule with these numbers, and with a table of giants that are covered alone if they have none."""
+    falling = sorted(range(len(start.cells)), key=lambda x: -start.cells[x])[: numbers["giants"]]
+    named, numbers = sorted(falling), {**_NO_PLANE, **(plane or {}), **numbers}
+    if "rows" in numbers:  # They count giants from the heaviest on.
+        places = [named.index(x) for x in falling]
+        numbers["rows"] = tuple(_renumbered(row, places) for row in numbers["rows"])
+    else:
+        cells = [start.cells[x] for x in named]
+        room = start.total - sum(cells)
+        numbers["rows"] = rows_of_giants(cells, room, numbers["covered"], numbers["arc"], start.row_bits)
+    return replace(start, **numbers)
+
+
+def _renumbered(row: Row, places: Sequence[int]) -> Row:
+    pairs = sorted((places[i], k) for i, k in zip(row[2::2], row[3::2], strict=True))
+    return (row[0], row[1], *(number for pair in pairs for number in pair))
+
+
+def _with_table(
+    prior: Prior, ratio: Fraction, within: Fraction, slots: int, least: Floats
+) -> tuple[ManyValues, dict[str, Any], list[float]]:
+    """A rule with enough bits, a table of the heaviest values and the sums of its variances as `_best_arc` has them;
+    no sums where it is not tried. The arc is the best one for a smaller table.
+    """
+    start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **_bits(_ROW_BITS, slots))
+    cells, falling, total = -np.sort(-start.cell_array), np.argsort(-start.cell_array, kind="stable"), start.total
+    if len(cells) <= 2 * _IN_TABLE:
+        return start, {}, []
+    off = _margin(start, falling[_IN_TABLE:], float(best_share(ratio, within) * total))[1] / total
+    share = best_share(ratio, within + Fraction(off))
+    covered, m, q = round(share * total), float(share), float(_amplitude(ratio, share, within + Fraction(off)))
+    found: dict[str, Any] = {}
+    sums: list[float] = []
+    if cells[0] < _TRIED * covered or cells[_IN_TABLE - 1] >= covered:
+        return start, found, sums
+    parts: Sequence[float] = _ARCS
+    for k in (_IN_SMALL_TABLE, _IN_TABLE):
+        room, score = int(cells[k:].sum()), math.inf
+        sizes, counts = _alike_after(cells, max(k, _HEAVIEST))
+        for times in parts if covered < total - room else ():
+            arc = round(times * covered * room / total)
+            if arc >= room or arc > (1 - _ROOM) * covered:
+                continue
+            weights = 1 / least[0] + np.where(np.arange(k) < _HEAVIEST, _EXTRA / least[1], 0.0)
+            weights = np.append(weights, float(((cells[k:] / room) ** 2).sum()) / least[0])
+            table, chances, inverse = best_table(np.append(cells[:k], room) / total, m, q, arc / room, weights)
+            each = variances_of(sizes, counts, inverse, covered, arc, q)
+            both = [float(each @ counts), float(each[:_HEAVIEST].sum())]
+            if _score(both, least) < score:
+                score, sums, best = _score(both, least), both, times
+                rows = rows_of_table(table, chances, cells, covered, arc, start.row_bits)
+                found = {"giants": k, "covered": covered, "arc": arc, "rows": rows}
+        parts = (best,) if found else ()
+    return start, found, sums if sum(row[1] for row in found.get("rows", ())) <= 1 << _ROW_BITS else []
+
+
+def rows_of_table(
+    part: Floats, chances: Floats, cells: Integers, covered: int, arc: int, row_bits: int
+) -> tuple[Row, ...]:
+    """The rows of a table in integers: of every value a row covers whole cells, L or L − L' in all."""
+    k, total = part.shape[1] - 1, int(cells.sum())
+    with_arc = part[:, -1] > part[:, -1].max() / 2
+    inside = np.rint(part[:, :-1] * cells[:k]).astype(np.int64)
+    lacks = covered - arc * with_arc - inside.sum(axis=1)
+    # What rounding leaves goes to the value that is covered least wholly.
+    fits = (inside + lacks[:, None] >= 0) & (inside + lacks[:, None] <= cells[:k])
+    between = np.where(fits, np.abs(part[:, :-1] - 0.5), 1.0).argmin(axis=1)
+    inside[np.arange(len(part)), between] += lacks
+    inside = np.clip(inside, 0, cells[:k])
+    good = inside.sum(axis=1) == covered - arc * with_arc
+    room, m = total - int(cells[:k].sum()), covered / total
+    lifts = np.column_stack([inside / cells[:k], np.where(with_arc, arc / room, 0.0)])[good] / m
+    lifts, chances = polished(lifts, chances[good])
+    words = shares([int(chance * 2**60) for chance in chances], 1 << row_bits)
+    rows: list[Row] = []
+    for each, row in zip(words, lifts, strict=True):
+        held = np.rint(row[:-1] * m * cells[:k]).astype(np.int64).tolist()
+        rows.append((each, int(row[-1] > 0), *(n for i, c in enumerate(held) if c for n in (i, c))))
+    return tuple(sorted((row for row in rows if row[0]), key=lambda row: -row[1]))
+
+
+def rows_of_giants(cells: Sequence[int], room: int, covered: int, arc: int, row_bits: int) -> tuple[Row, ...]:
+    """The table of giants of at least L = `covered` cells each that are covered alone: giant g beside an arc of L' =
+    `arc` cells, to L − L' cells, with probability a·n_g/N, and without one with (1−a)n_g/N.
+
+    where: `cells` = n, N in all; `room` = M' are those of the circle, a = L M'/(M L') with M = N + M'.
+
+    >>> rows_of_giants([8], 8, 5, 4, 8)
+    ((160, 1, 0, 1), (96, 0, 0, 5))
+    """
+    if not len(cells):
+        return ()
+    beside, total = covered - arc, sum(cells) + room
+    with_arc = [n * covered * room for n in cells] if beside else [sum(cells) * covered * room]
+    without = [n * (total * arc - covered * room) for n in cells]
+    words = shares([*with_arc, *without], 1 << row_bits)
+    arcs = [(each, 1, i, beside) if beside else (each, 1) for i, each in enumerate(words[: len(with_arc)])]
+    return (*arcs, *((each, 0, i, covered) for i, each in enumerate(words[len(with_arc) :])))
 
 
 def _alike_after(cells: Integers, alone: int) -> tuple[Floats, Floats]:
@@ -275,7 +409,7 @@ def _bits(taken: int, slots: int) -> dict[str, Any]:
     return {"cell_bits": _REPORT_BITS - seeds - taken, "seed_bits": seeds, "word_bits": _REPORT_BITS + seeds // 2}
 
 
-def _alike(prior: Prior, ratio: Fraction, within: Fraction, bits: dict[str, int]) -> ManyValues:
+def _alike(prior: Prior, ratio: Fraction, within: Fraction, bits: dict[str, Any]) -> ManyValues:
     """One cell for each value, and an arc of whole cells; seeds shuffle the circle, so that all values are alike."""
     size, e, tau = len(prior.support), float(ratio), float(within)
     start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **bits)
@@ -364,32 +498,43 @@ def _prime_below(number: int) -> int:
     return next(each for each in range(number - 1, 0, -1) if is_prime(each) or each == 1)
 
 
-def variances_of(cells: Floats, counts: Floats, giants: int, covered: int, arc: int, amplitude: float) -> Floats:
-    """The variance per respondent of every unbiased share, were all orders balanced: closed forms of
-    `mechanism.many_values` with W diagonal, (1 − P_x/T)²/(q²aW_xx) for a value on the circle alone.
-
-    where: `counts` values have each of `cells`; giants are one by one.
-    """
-    total, room, q = float(cells @ counts), float(cells[giants:] @ counts[giants:]), amplitude
-    m, part, named = covered / total, arc / room, total - room
+def _giants_alone(cells: Floats, room: int, covered: int, arc: int, amplitude: float) -> Floats:
+    """The diagonal of B⁻¹ (`mechanism.many_values`) for giants that are covered alone."""
+    if not len(cells):
+        return np.ones(1)
+    named, q = float(cells.sum()), amplitude
+    total, part = named + room, arc / room
+    m = covered / total
     with_arc = m / part
-    around = cells[giants:] / room
-    line = room / (_MOST_SLOTS if float(counts[giants:].sum()) > _ALONE else np.inf)
-    alone = with_arc * (mean_square_coverage(np.maximum(cells[giants:], line), float(arc), int(room)) - part**2)
-    variances = np.empty(len(cells))
-    variances[giants:] = (1 - around) ** 2 / (q * q * alone)
-    if not giants:
-        return variances
     square = with_arc * (covered - arc) ** 2 + (1 - with_arc) * covered**2
     common = 1 + q * q * m * (part - m)
     between = 1 + q * q * (with_arc * (covered - arc) * part / named - m * m)
-    each = cells[:giants] * named / (q * q * square)
+    each = cells * named / (q * q * square)
     theta = 1 - (q * m) ** 2 - between**2 / common
     ratio, every = theta / (1 + theta * each.sum()), each.sum()
-    variances[:giants] = each - ratio * each**2 - (cells[:giants] / total) ** 2
     of_all = 1 / common + (between / common) ** 2 * (every - ratio * every**2)
-    variances[giants:] += around**2 * of_all - (cells[giants:] / total) ** 2
-    return variances
+    return np.append(each - ratio * each**2, of_all)
+
+
+def variances_of(cells: Floats, counts: Floats, inverse: Floats, covered: int, arc: int, amplitude: float) -> Floats:
+    """The variance per respondent of every unbiased share, were all orders balanced: closed forms of
+    `mechanism.many_values` with W nearly diagonal, (1 − π_x)²(1 + Σπ²)/(q²aW_xx) for a value on the circle alone: what
+    an arc covers of a heavy value it lacks of all others.
+
+    where: `counts` values have each of `cells`; the first k are giants, `inverse` is the diagonal of B⁻¹.
+    """
+    giants, total, q = len(inverse) - 1, float(cells @ counts), amplitude
+    room = float(cells[giants:] @ counts[giants:])
+    m, part = covered / total, arc / room
+    with_arc, around = m / part, cells[giants:] / room
+    line = room / (_MOST_SLOTS if float(counts[giants:].sum()) > _ALONE else np.inf)
+    alone = with_arc * (mean_square_coverage(np.maximum(cells[giants:], line), float(arc), int(room)) - part**2)
+    variances = np.empty(len(cells))
+    variances[:giants] = inverse[:-1]
+    shared = 1 + float(around**2 @ counts[giants:])
+    variances[giants:] = shared * (1 - around) ** 2 / (q * q * alone) + around**2 * inverse[-1]
+    found: Floats = variances - (cells / total) ** 2
+    return found
 
 
 def best_share(ratio: Fraction, off: Fraction) -> Fraction:

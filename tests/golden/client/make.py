@@ -37,7 +37,7 @@ from tacit import (
     round_channel,
 )
 from tacit.designs import Promise, Search, optimal_binary
-from tacit.designs._many_values import design_many_values
+from tacit.designs._many_values import design_many_values, giants_alone
 from tacit.designs._tiers import design_tiers
 from tacit.designs.panels import following_plan, with_layers
 from tacit.designs.without_prior import projective_response, subset_selection
@@ -478,8 +478,12 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
         pairs = [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last]]
         if channel.bins:
             pairs = [[*pair, gamma, tau] for pair in pairs for gamma, tau in ((0, last), (last // 3, 0), (last, last))]
-        arcs = sorted({0, channel.arcs_for_all - 1, channel.arcs_for_all, max(channel.arcs_for_giants, 1) - 1, last})
-        return [[*pair, word] for pair in pairs for word in arcs] if channel.giants else pairs
+        ends = sorted(
+            {*accumulate(channel.of_all), *(end for each in channel.of_giants for end in accumulate(each.values()))}
+        )
+        middle = ends[len(ends) // 2 :][:1]
+        names = sorted({last, *(word for end in middle for word in (end - 1, end))})
+        return [[*pair, word] for pair in pairs for word in names] if channel.giants else pairs
     if isinstance(channel, Tiers):
         last, found, below = (1 << channel.word_bits) - 1, [], 0
         for tier, chance in zip(channel.parts, channel.chances, strict=True):
@@ -917,8 +921,17 @@ MALFORMED_BLOCKS: list[tuple[str, tuple[Any, ...], Any, str]] = [
 MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("an arc of nothing", (*TABLE, "arc"), 0, "arc"),
     ("an arc around the circle", (*TABLE, "arc"), 2**24, "arc"),
-    ("an arc too short for giants", (*TABLE, "arc"), 1, "arc"),
-    ("covered cells beyond those of a giant", (*TABLE, "covered"), 2**24 - 1, "covered"),
+    ("an arc that rows do not leave room for", (*TABLE, "arc"), 1, "rows"),
+    ("no rows", (*TABLE, "rows"), [], "rows"),
+    ("a row that is a text", (*TABLE, "rows", 0), "1", "rows"),
+    ("a row without an arc or none", (*TABLE, "rows", 0), [1], "rows"),
+    ("a row with half a pair", (*TABLE, "rows", 0), [1, 1, 0], "rows"),
+    ("a row of no words", (*TABLE, "rows", 0, 0), 0, "rows"),
+    ("a row of other words", (*TABLE, "rows", 0, 0), 1, "rows"),
+    ("an arc that is neither there nor not", (*TABLE, "rows", 0, 1), 2, "rows"),
+    ("a giant that is none", (*TABLE, "rows", 0, 2), 7, "rows"),
+    ("more cells of a giant than others cover", (*TABLE, "rows", 0, 3), 2**24, "rows"),
+    ("other covered cells than rows have", (*TABLE, "covered"), 2**24 - 1, "rows"),
     ("covered cells that are a text", (*TABLE, "covered"), "5", "covered"),
     ("too many giants", (*TABLE, "giants"), 3, "giants"),
     ("a smaller value as a giant", (*TABLE, "giants"), 2, "arc"),
@@ -1060,10 +1073,12 @@ def _near_exp() -> Iterator[tuple[Fraction, Fraction]]:
 def small_many_values() -> list[dict[str, Any]]:
     """Plans with words so short that all of them can be tried, and how many give each report.
 
-    Values in one, two and four pieces, a cell for each value; in a plane on their own, on lines, and both; then giants.
+    Values in one, two and four pieces, a cell for each value; in a plane on their own, on lines, and both; then
+    giants, and a table.
     """
     plane: dict[str, Any] = {"slots": 3, "first": 1, "second": 1}
     giants: dict[str, Any] = {"giants": 2, "covered": 5, "arc": 4, "step": 2, "cell_bits": 4, "seed_bits": 2}
+    rows = ((4, 1, 1, 2), (4, 1, 0, 1, 1, 1), (4, 1, 2, 2), (4, 0, 0, 2, 2, 2), (9, 0, 0, 4), (7, 0, 1, 4))
     rules = [
         _small([3, 1, 2, 2], arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
         _small([5, 1, 1], arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
@@ -1076,6 +1091,7 @@ def small_many_values() -> list[dict[str, Any]]:
         _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants),
         _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants, **plane, light=2),
         _small([8, 2, 2, 2, 1, 1], word_bits=5, **giants | {"giants": 1, "arc": 5}),
+        _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants | {"giants": 3, "covered": 4, "arc": 2, "rows": rows}),
         _small([6, 5, 2, 1, 1, 1], word_bits=4, arc=5, step=3, cell_bits=4, seed_bits=0, bins=2, heavy=3),
         _small([6, 5, 2, 1, 1, 1], word_bits=4, arc=8, step=1, cell_bits=4, seed_bits=0, bins=2, heavy=2),
         _small([4, 1, 1, 2], word_bits=3, giants=1, arc=2, step=3, cell_bits=3, seed_bits=0, bins=1, heavy=2),
@@ -1085,14 +1101,14 @@ def small_many_values() -> list[dict[str, Any]]:
         plan = Plan.of_groups(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=small),))
         all_words = 1 << small.words_per_report * small.word_bits
         counts = [
-            [int(small.likelihood(x, report) * all_words) for report in range(small.with_arc + small.giants)]
+            [int(small.likelihood(x, report) * all_words) for report in range(small.end)]
             for x in range(len(small.weights))
         ]
         found.append({"plan": _slim(plan.to_dict()), "counts": counts})
     return found
 
 
-def _small(weights: Sequence[int], **numbers: int) -> ManyValues:
+def _small(weights: Sequence[int], **numbers: Any) -> ManyValues:
     return _about(Prior([f"v{x}" for x in range(len(weights))], weights), **numbers)
 
 
@@ -1123,7 +1139,9 @@ def small_tiers() -> list[dict[str, Any]]:
 
 
 def _about(prior: Prior, **numbers: Any) -> ManyValues:
-    return ManyValues(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
+    if "rows" in numbers:
+        return ManyValues(prior=prior, **numbers)
+    return giants_alone(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
 
 
 def small_block_designs() -> list[dict[str, Any]]:
@@ -1226,7 +1244,7 @@ def _rule_levels(rng: np.random.Generator) -> dict[str, Any]:
         slots, first, second = ((0, 0, 0), (11, 3, 1), (61, 7, 1))[int(rng.integers(3))]
         plane = {"slots": slots, "first": first, "second": second, "light": int(rng.integers(0, arc)) if slots else 0}
         try:
-            found = ManyValues(prior=prior, giants=giants, covered=covered, arc=arc, step=step, **bits, **plane)
+            found = giants_alone(prior=prior, giants=giants, covered=covered, arc=arc, step=step, **bits, **plane)
         except ValueError:
             continue
         known = {"prior": [str(weight) for weight in prior.weights], "mechanism": found.to_dict()}
@@ -1290,7 +1308,7 @@ def _bin_levels(rng: np.random.Generator) -> dict[str, Any]:
         bits = {"cell_bits": cell_bits, "seed_bits": 0, "word_bits": word_bits}
         try:
             names = {"giants": giants, "bins": int(rng.integers(1, 5)), "heavy": heavy}
-            found = ManyValues(prior=prior, covered=arc, arc=arc, step=step, **bits, **names)
+            found = giants_alone(prior=prior, covered=arc, arc=arc, step=step, **bits, **names)
         except ValueError:
             continue
         known = {"prior": [str(weight) for weight in prior.weights], "mechanism": found.to_dict()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,11 +26,13 @@ _STEPS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class ManyValues(ManyValuesReading):
-    """Giants by name and a circle for the rest, as a mechanism.
+    """A table of giants and a circle for the rest, as a mechanism.
 
     >>> prior = Prior.of({"a": 8, "b": 2, "c": 2, "d": 2, "e": 1, "f": 1})
-    >>> found = ManyValues(prior=prior, giants=1, covered=5, arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8)
-    >>> found.cells, found.named, found.draw(0, (255, 3, 200)), found.draw(1, (255, 3, 200))
+    >>> rows = (160, 1, 0, 1), (96, 0, 0, 5)
+    >>> bits = {"cell_bits": 4, "seed_bits": 4, "word_bits": 8}
+    >>> found = ManyValues(prior=prior, giants=1, rows=rows, covered=5, arc=4, step=9, **bits)
+    >>> found.cells, found.named, found.draw(0, (255, 3, 200)), found.draw(1, (255, 3, 100))
     ((8, 2, 2, 2, 1, 1), (0,), 256, 241)
     """
 
@@ -68,31 +71,32 @@ class ManyValues(ManyValuesReading):
             return self.circle.draw_many(values, words)
         from tacit.mechanism.many_values import _kernels as loops
 
-        of_states, places = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)
+        rows, places = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)
         for_circle = np.empty((len(values), self.circle.words), dtype=np.uint64)
-        names = (self._name_edges, self._name_guide, np.uint64(self.circle.base), self.seed_bits // 2, self.name_bits)
-        arcs = (np.uint64(self.arcs_for_all), np.uint64(self.arcs_for_giants))
-        loops.name_giants(values, words, self._places, *names, *arcs, of_states, places, for_circle)
+        numbers = (np.uint64(self.circle.base), self.seed_bits // 2, self.row_bits)
+        loops.draw_rows(values, words, self._places, *self._columns, *numbers, rows, places, for_circle)
+        reports: Integers = self.with_arc + rows - self.arc_rows
+        arcs = rows < self.arc_rows
         drawn = self.circle.draw_many(places, for_circle)
-        size = self.circle.orders << self.cell_bits if self.named_beside else 0
-        reports: Integers = loops.put_together(of_states, drawn, self.with_arc, size)
-        return reports
+        return np.where(arcs, (rows * self.circle.orders << self.cell_bits) + drawn, reports)
 
     @cached_property
-    def _name_edges(self) -> NDArray[np.uint64]:
-        return np.array(self.name_edges, dtype=np.uint64)
-
-    @cached_property
-    def _name_guide(self) -> NDArray[np.uint32]:
-        """The giant that the first γ of each of 256 equal parts names."""
-        parts = np.arange(256, dtype=np.uint64) << np.uint64(max(self.name_bits - 8, 0))
-        return (np.searchsorted(self._name_edges, parts, side="right") - 1).astype(np.uint32)
+    def _columns(self) -> tuple[Integers, Integers, NDArray[np.uint64]]:
+        """Where the columns of the table begin, of all, of the others and of each giant; their rows, and where these
+        end among the γ.
+        """
+        columns = [dict(enumerate(self.of_all)), dict(enumerate(self.of_others)), *self.of_giants]
+        starts = np.cumsum([0, *map(len, columns)])
+        rows = np.array([row for column in columns for row in column], dtype=np.int64)
+        ends = np.array([end for column in columns for end in accumulate(column.values())], dtype=np.uint64)
+        return starts, rows, ends
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
         """Whether there are such names, orders and positions; every value can send all of them."""
         reports = np.asarray(reports, dtype=np.int64)
-        arcs, names, rest = self.parts(reports)
-        good: NDArray[np.bool_] = np.where(arcs, self.circle.can_send_many(rest), names < self.giants) & (reports >= 0)
+        rows, rest = self.parts(reports)
+        on_circle, alone = self.circle.can_send_many(rest), rows < max(len(self.rows), 1)
+        good: NDArray[np.bool_] = np.where(rows < self.arc_rows, on_circle, alone) & (reports >= 0)
         return good
 
     @property
@@ -110,13 +114,16 @@ class ManyValues(ManyValuesReading):
 
     def to_dict(self) -> dict[str, Any]:
         """What a plan holds beside the prior: some integers below 2^53."""
-        return {"kind": self.kind, **{name: getattr(self, name) for name in self._integers}}
+        numbers = {name: getattr(self, name) for name in self._integers}
+        return {"kind": self.kind, **numbers, "rows": [list(row) for row in self.rows]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Self:
         """Read what `to_dict` wrote; the cells are laid out again, by integers only."""
-        numbers = {name: data[name] for name in cls._integers}
-        for name, number in numbers.items():
+        numbers, rows = {name: data[name] for name in cls._integers}, tuple(map(tuple, data["rows"]))
+        for name, number in [*numbers.items(), *(("rows", number) for row in rows for number in row)]:
             if type(number) is not int or not 0 <= number < 2**53:
                 raise ValueError(f"The {name!r} of a mechanism for many values must be an integer from 0 to 2^53 - 1.")
-        return cls(prior=prior, **numbers)
+        if any(len(row) < 2 or len(row) % 2 for row in rows):
+            raise ValueError("A row of a mechanism for many values must have its words, its arc, and pairs.")
+        return cls(prior=prior, rows=rows, **numbers)

@@ -24,23 +24,20 @@ of θ_x cancel: one more person who holds x adds b²κ − 1 − 2bt₀, in whic
 What the reports of `many-values` determine: J = E[v vᵀ] = 11ᵀ + q²A and its inverse, from that of the circle.
 
 v = 1 + q(c − m) are the lifts, A is the covariance of the coverage c under reports that ignore the answer. With the
-symbols of `_rule`, s = L'/M' the part of the circle under an arc, and W the covariance on the circle given that there
-is an arc,
+symbols of `_rule`, s = L'/M' the part of the circle under an arc, W the covariance on the circle given that there is an
+arc, c_y the parts of giants that row y covers, and t_y = s if it has an arc, else 0,
 
     two others:         A = aW + m(s − m),        (the arc is there for all of them together)
-    a giant, another:   A = b = a(L − L')s/N − m²,
-    two giants:         A = −m²,      a giant itself:  A = f/(n_g N) − m²,   f = a(L − L')² + (1−a)L².
+    giants, another:    A = Σ_y λ_y t_y c_y − m²,
+    giants:             A = Σ_y λ_y c_y c_yᵀ − m².
 
-So J has the block κ11ᵀ + q²aW for the others, κ = 1 + q²m(s − m), the number β = 1 + q²b between them and giants, and
-diag(δ) + (1 − q²m²)11ᵀ for giants, δ_g = q²f/(n_g N).
+The inverse.  A report covers equally many cells of the circle wherever its arc is, so W π = 0 for the shares π of the
+others in their sum. Let B be J of the giants and of the others as one value: κ = 1 + q²m(s − m) in its corner and
+β = 1 + q²(Σ λtc − m²) beside it, and S = (11ᵀ + q²aW)⁻¹, which the circle has; S1 = π. Then J(f_G, f_O) = (r_G, r_O) is
 
-The inverse.  A report covers equally many cells of the circle wherever its arc is, so W P' = 0 for the shares P' of
-the others, of sum T. Let S = (11ᵀ + q²aW)⁻¹, which the circle has; S1 = P'/T. From J(f_G, f_O) = (r_G, r_O) follow
+    B(f_G, φ) = (r_G, ρ),   ρ = π·r_O,        f_O = S r_O + (φ − ρ)π,
 
-    f_O = S r_O − (1 − 1/κ) P'(P'·r_O)/T² − β (1·f_G) P'/(κT),
-    (diag(δ) + θ11ᵀ) f_G = r_G − β (P'·r_O)/(κT) · 1,      θ = 1 − q²m² − β²/κ,
-
-the second by the formula of Sherman and Morrison: giants cost nothing.
+since 1·f_O = φ: the table tells how many hold each giant or another value, the circle which of the others they hold.
 """
 
 from __future__ import annotations
@@ -53,6 +50,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.histogram_rule import HistogramRule, check_task, scores_of_coverage
@@ -81,23 +79,39 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
 
     # -- coverage ------------------------------------------------------------------------------------------------
 
-    def parts(self, reports: Integers) -> tuple[NDArray[np.bool_], Integers, Integers]:
-        """Whether every report has an arc, the giant that it names, and its order and position of the circle."""
-        arcs: NDArray[np.bool_] = reports < self.with_arc
-        names, rest = np.divmod(reports, self.circle.orders << self.cell_bits)
-        names[~arcs], rest[~arcs] = reports[~arcs] - self.with_arc, 0
-        return arcs, names, rest
+    def parts(self, reports: Integers) -> tuple[Integers, Integers]:
+        """The row of every report, and its order and position of the circle, 0 where it has no arc."""
+        rows, rest = np.divmod(reports, self.circle.orders << self.cell_bits)
+        alone = reports >= self.with_arc
+        rows[alone], rest[alone] = reports[alone] - self.with_arc + self.arc_rows, 0
+        return rows, rest
 
-    @property
-    def giant_units(self) -> tuple[int, int]:
-        """What a report covers of the giant that it names, with an arc and without; units of 2^-20 of `scales`."""
-        return (self.covered - self.arc) * COVERAGE_UNIT // self.covered, COVERAGE_UNIT
+    @cached_property
+    def row_cells(self) -> csr_array:
+        """k_yg, the cells of every giant that each row covers: a row for each giant."""
+        of = [(i, y, k) for y, row in enumerate(self.rows) for i, k in zip(row[2::2], row[3::2], strict=True)]
+        places, columns, cells = np.array(of, dtype=np.int64).reshape(-1, 3).T
+        return csr_array((cells, (places, columns)), shape=(self.giants, len(self.rows)))
+
+    @cached_property
+    def most_cells(self) -> Integers:
+        """The most cells that a row covers of each giant."""
+        most: Integers = self.row_cells.max(axis=1).toarray().ravel()
+        return most
+
+    @cached_property
+    def row_units(self) -> csr_array:
+        """What a row covers of every giant, in units of 2^-20 of `scales`."""
+        units = self.row_cells.copy()
+        units.data = units.data * COVERAGE_UNIT // np.repeat(self.most_cells, np.diff(units.indptr))
+        return units
 
     @cached_property
     def scales(self) -> Floats:
-        """The most that a report covers of every value: L/n_g of a giant, 1 of another; `fold` counts parts of it."""
+        """The most that a report covers of every value, a part of a giant; `fold` counts parts of it."""
         scales = np.ones(len(self.weights))
-        scales[list(self.named)] = self.covered / self.cell_array[list(self.named)]
+        if self.giants:
+            scales[list(self.named)] = self.most_cells / self.cell_array[list(self.named)]
         return scales
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
@@ -107,12 +121,11 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
         """
         if not self.giants:
             return self.circle.fold(reports, times)
-        reports = np.ascontiguousarray(reports, dtype=np.int64)
-        arcs, names, rest = self.parts(reports)
-        often = np.zeros((2, self.giants), dtype=np.int64)
-        np.add.at(often, (np.where(arcs, 0, 1), names), 1 if times is None else times)
+        rows, rest = self.parts(np.ascontiguousarray(reports, dtype=np.int64))
+        arcs, often = rows < self.arc_rows, np.zeros(len(self.rows), dtype=np.int64)
+        np.add.at(often, rows, 1 if times is None else times)
         sums = np.zeros(len(self.weights), dtype=np.int64)
-        sums[list(self.named)] = self.giant_units @ often
+        sums[list(self.named)] = self.row_units @ often
         sums[self.others] = self.circle.fold(rest[arcs], None if times is None else times[arcs])
         return sums
 
@@ -120,13 +133,12 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
         """c_x of every value of the support, a row for each report, as `fold` adds it up."""
         if not self.giants:
             return self.circle.coverage(reports)
-        arcs, names, rest = self.parts(np.ascontiguousarray(reports, dtype=np.int64))
-        rows, named = np.zeros((len(reports), len(self.weights))), np.array(self.named)[names]
-        units = np.where(arcs, *self.giant_units) / COVERAGE_UNIT
-        rows[np.arange(len(reports)), named] = units * self.scales[named]
+        rows, rest = self.parts(np.ascontiguousarray(reports, dtype=np.int64))
+        arcs, covered, named = rows < self.arc_rows, np.zeros((len(reports), len(self.weights))), list(self.named)
+        covered[:, named] = self.row_units.T.tocsr()[rows].toarray() * self.scales[named] / COVERAGE_UNIT
         if arcs.any():
-            rows[np.ix_(np.flatnonzero(arcs), self.others)] = self.circle.coverage(rest[arcs])
-        return rows
+            covered[np.ix_(np.flatnonzero(arcs), self.others)] = self.circle.coverage(rest[arcs])
+        return covered
 
     @cached_property
     def information(self) -> Information:
@@ -136,19 +148,25 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
         if not self.giants:
             return self.circle.information_at(float(self.amplitude))
         q, m, with_arc = float(self.amplitude), float(self.share), self._with_arc
-        part = self.arc / self.circle.circle
-        inner, cells = self.circle.information_at(q * with_arc**0.5), self.cell_array[list(self.named)]
-        left = self.covered - self.arc
-        square = with_arc * left**2 + (1 - with_arc) * self.covered**2
-        spreads = np.empty(len(self.weights))
-        spreads[list(self.named)] = square / (cells * self.giant_cells) - m**2
+        part, named = self.arc / self.circle.circle, list(self.named)
+        inner = self.circle.information_at(q * with_arc**0.5)
+        chances, covered = self._table
+        beside = covered[:, : self.arc_rows] @ chances[: self.arc_rows] * part
+        square = (covered * chances) @ covered.T
+        spreads, around = np.empty(len(self.weights)), self._shares[self.others]
+        spreads[named] = square.diagonal() - m**2
         spreads[self.others] = with_arc * inner.spreads + m * (part - m)
         return GiantsAndCircle(
-            circle=inner, shares=self._shares, named=np.array(self.named), others=self.others,
-            own=q**2 * square / (cells * self.giant_cells), among=1 - (q * m) ** 2,
-            between=1 + q**2 * (with_arc * left * part / self.giant_cells - m**2),
+            circle=inner, around=around / float(around.sum()), named=np.array(named), others=self.others,
+            own=q**2 * square, among=1 - (q * m) ** 2, beside=1 + q**2 * (beside - m**2),
             common=1 + q**2 * m * (part - m), spreads=spreads,
         )  # fmt: skip
+
+    @cached_property
+    def _table(self) -> tuple[Floats, csr_array]:
+        """λ of the rows, and c of every giant in them."""
+        chances = np.array(self.of_all, dtype=np.float64) / (1 << self.row_bits)
+        return chances, diags_array(1 / self.cell_array[list(self.named)]) @ self.row_cells
 
     @property
     def _with_arc(self) -> float:
@@ -185,14 +203,12 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
         if not self.giants:
             return self.circle.skew
         m, with_arc = float(self.share), self._with_arc
-        part, cells = self.arc / self.circle.circle, self.cell_array[list(self.named)]
-        skew, chance = np.empty(len(self.weights)), cells / self.giant_cells
-        # On the circle c is that of an arc, of mean `part`, or 0; of a giant one of two parts, or 0.
+        part, skew, (chances, covered) = self.arc / self.circle.circle, np.empty(len(self.weights)), self._table
+        # On the circle c is that of an arc, of mean `part`, or 0.
         spread = self._spread_on_arcs
         with_one = self.circle.skew + 3 * (part - m) * spread + (part - m) ** 3
         skew[self.others] = with_arc * with_one - (1 - with_arc) * m**3
-        cubes = [((self.covered - arc) / cells - m) ** 3 for arc in (self.arc, 0)]
-        skew[list(self.named)] = chance * (with_arc * cubes[0] + (1 - with_arc) * cubes[1]) - (1 - chance) * m**3
+        skew[list(self.named)] = (covered**3 - 3 * m * covered**2) @ chances + 2 * m**3
         return skew
 
     @cached_property
@@ -398,7 +414,7 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
         # Every report covers L cells, so Σ n_x T_x is known but for the rounding of each part to whole units.
         # In two halves, since the products may be larger than 64 bits.
         cells = self.cell_array.copy()
-        cells[list(self.named)] = self.covered  # A giant's units are of L/n_g.
+        cells[list(self.named)] = self.most_cells if self.giants else 0  # Those of a giant's unit.
         high, low = (int(cells @ half) for half in (sums.coverage >> 32, sums.coverage & (1 << 32) - 1))
         covered = (high << 32) + low
         if abs(covered - self.covered * most) > self.total * sums.total * (self.circle.most_pieces + 2):
@@ -406,10 +422,13 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
         return sums.coverage, float(sums.total)
 
     def _with_bins(self, reports: Integers, often: Floats, circle: BinnedCircle) -> Floats:
-        """T of reports with bins, in units of 2^-20 of its `scales`; giants are covered by their names alone."""
-        (arcs, names, rest), sums = self.parts(reports), np.empty(len(self.weights))
-        alone = np.bincount(names[~arcs], weights=often[~arcs], minlength=self.giants)
-        sums[list(self.named)] = alone[: self.giants]
+        """T of reports with bins, in units of 2^-20 of its `scales`."""
+        (rows, rest), sums = self.parts(reports), np.empty(len(self.weights))
+        arcs = rows < self.arc_rows
+        if self.giants:
+            sums[list(self.named)] = (
+                self.row_units @ np.bincount(rows, weights=often, minlength=len(self.rows)) / COVERAGE_UNIT
+            )
         sums[self.others] = circle.covered(rest[arcs], often[arcs])
         return sums * COVERAGE_UNIT
 
@@ -441,16 +460,16 @@ class ManyValuesReading(ManyValuesRule, HistogramRule):
     def _pearson(self, kept: Kept, circle: BinnedCircle) -> tuple[float, int]:
         """Pearson's chi-square of the reports by giant or bin and by slices of the ring."""
         counts, slices = kept.counted(), np.arange(_SLICES)
-        arcs, names, rest = self.parts(counts.reports)
+        rows, rest = self.parts(counts.reports)
         positions = rest & (1 << self.cell_bits) - 1
-        places = np.where(arcs, (rest >> self.cell_bits) * _SLICES + positions * _SLICES // circle.ring,
-                          circle.orders * _SLICES + names)  # fmt: skip
-        with_arc = self._with_arc if self.giants else 1.0
+        places = np.where(rows < self.arc_rows, (rest >> self.cell_bits) * _SLICES + positions * _SLICES // circle.ring,
+                          circle.orders * _SLICES + rows - self.arc_rows)  # fmt: skip
+        chances = np.array(self.of_all or [1], dtype=np.float64) / sum(self.of_all or [1])
         of_orders = np.full(circle.orders, self.arc / circle.circle)
         of_orders[circle.bins :] = 1 - circle.bins * self.arc / circle.circle
         of_slices = np.diff(-(-np.append(slices, _SLICES) * circle.ring // _SLICES)) / circle.ring
-        of_giants = (1 - with_arc) * self.cell_array[list(self.named)] / max(self.giant_cells, 1)
-        expected = np.concatenate([with_arc * np.outer(of_orders, of_slices).ravel(), of_giants])
+        with_arc = chances[: self.arc_rows].sum()
+        expected = np.concatenate([with_arc * np.outer(of_orders, of_slices).ravel(), chances[self.arc_rows :]])
         seen: Floats = np.bincount(places, weights=counts.counts, minlength=len(expected)).astype(np.float64)
         return pearson(seen, expected)
 
@@ -494,60 +513,68 @@ def _best_cover(worth: Floats, shares: Floats, mass: float) -> float:
 class GiantsAndCircle:
     """J of giants and a circle.
 
-    where: `circle` is 11ᵀ + q²aW, `shares` = P̃, `named` the giants and `others` the values on the circle; `own` = δ,
-    `among` = 1 − q²m², `between` = β, `common` = κ and `spreads` = A_xx.
+    where: `circle` is 11ᵀ + q²aW, `around` = π, `named` the giants and `others` the values on the circle. Of B, J of
+    the giants is `own` + `among`·11ᵀ, `beside` = β, `common` = κ; `spreads` = A_xx.
     """
 
     circle: Information
-    shares: Floats
+    around: Floats
     named: Integers
     others: Integers
-    own: Floats
+    own: csr_array
     among: float
-    between: float
+    beside: Floats
     common: float
     spreads: Floats
 
     @cached_property
-    def _around(self) -> tuple[Floats, float]:
-        """P'/T and T."""
-        total = float(self.shares[self.others].sum())
-        return self.shares[self.others] / total, total
+    def _inverse(self) -> Floats | None:
+        """That of `own`, or None if it is diagonal: if no row covers two giants, of which there may be very many."""
+        alone = self.own.nnz == len(self.named)
+        return None if alone else np.linalg.inv(self.own.toarray()).astype(np.float64)
+
+    def _by_own(self, right: Floats) -> Floats:
+        """`own`⁻¹·right; for each row of a matrix."""
+        product: Floats = right / self.own.diagonal() if self._inverse is None else right @ self._inverse
+        return product
 
     @cached_property
-    def _theta(self) -> tuple[float, float]:
-        """θ, and θ/(1 + θ Σ 1/δ)."""
-        theta = self.among - self.between**2 / self.common
-        return theta, theta / (1 + theta * float((1 / self.own).sum()))
+    def _together(self) -> tuple[Floats, Floats]:
+        """Z = `own`⁻¹(1, β), as rows, and C with B_GG⁻¹ = `own`⁻¹ − ZᵀCZ, B_GG the giants' block less ββᵀ/κ."""
+        both = np.array([np.ones(len(self.named)), self.beside])
+        solved = self._by_own(both)
+        return solved, np.linalg.inv(np.diag([1 / self.among, -self.common]) + solved @ both.T).astype(np.float64)
+
+    def _of_giants(self, right: Floats) -> Floats:
+        """B_GG⁻¹·right."""
+        solved, between = self._together
+        product: Floats = self._by_own(right) - (right @ solved.T) @ between @ solved
+        return product
 
     def multiply(self, right: Floats) -> Floats:
         """J·right; for each row of a matrix."""
         product = np.empty(np.shape(right))
         giants, others = right[..., self.named], right[..., self.others]
         of_giants, of_others = giants.sum(axis=-1, keepdims=True), others.sum(axis=-1, keepdims=True)
-        product[..., self.named] = giants * self.own + self.among * of_giants + self.between * of_others
+        product[..., self.named] = giants @ self.own + self.among * of_giants + of_others * self.beside
         seen = self.circle.multiply(others) + (self.common - 1) * of_others
-        product[..., self.others] = seen + self.between * of_giants
+        product[..., self.others] = seen + (giants @ self.beside)[..., None]
         return product
 
     def solve(self, right: Floats) -> Floats:
         """J⁻¹·right; for each row of a matrix."""
-        (around, _), result = self._around, np.empty(np.shape(right))
-        inner = (right[..., self.others] @ around)[..., None]
-        wanted = right[..., self.named] - self.between * inner / self.common
-        scaled = wanted / self.own
-        giants = scaled - self._theta[1] * scaled.sum(axis=-1, keepdims=True) / self.own
-        down = (1 - 1 / self.common) * inner + self.between / self.common * giants.sum(axis=-1, keepdims=True)
+        result, inner = np.empty(np.shape(right)), (right[..., self.others] @ self.around)[..., None]
+        giants = self._of_giants(right[..., self.named] - inner * self.beside / self.common)
+        together = (inner - (giants @ self.beside)[..., None]) / self.common
         result[..., self.named] = giants
-        result[..., self.others] = self.circle.solve(right[..., self.others]) - down * around
+        result[..., self.others] = self.circle.solve(right[..., self.others]) + (together - inner) * self.around
         return result
 
     def inverse_diagonal(self) -> Floats:
         """(J⁻¹)_xx for every value."""
-        (around, _), (_, ratio), inverse = self._around, self._theta, np.empty(len(self.shares))
-        each = 1 / self.own
-        inverse[self.named] = each - ratio * each**2
-        both = float(each.sum()) - ratio * float(each.sum()) ** 2  # 1ᵀ(diag(δ) + θ11ᵀ)⁻¹1
-        more = (self.between / self.common) ** 2 * both - (1 - 1 / self.common)
-        inverse[self.others] = self.circle.inverse_diagonal() + more * around**2
+        (solved, between), inverse = self._together, np.empty(len(self.named) + len(self.others))
+        own = 1 / self.own.diagonal() if self._inverse is None else np.diag(self._inverse)
+        inverse[self.named] = own - (solved.T @ between * solved.T).sum(axis=1)
+        corner = 1 / self.common + float(self.beside @ self._of_giants(self.beside)) / self.common**2
+        inverse[self.others] = self.circle.inverse_diagonal() + (corner - 1) * self.around**2
         return inverse

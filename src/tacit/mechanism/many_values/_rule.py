@@ -1,44 +1,36 @@
-"""The rule of the mechanism `many-values`: the heavy values by name, the others by arcs of a circle. Integers only.
+"""The rule of the mechanism `many-values`: a table of heavy values, and arcs of a circle. Integers only.
 
 The cells.  The prior P on its d possible values is laid out in n_x ≥ 1 cells, M in all, so that P̃ = n/M differs from
-P by a total variation δ (`cell_error`), a rational. The k heaviest values are *giants*; together they have N cells.
-The other values lie on a circle of M' = M − N cells, in one of many public orders (`circle`).
+P by a total variation δ (`cell_error`), a rational. The k heaviest values are *giants*. The other values
+lie on a circle of M' cells, in one of many public orders (`circle`).
 
 The report.  It covers L cells in all (`covered`), of every value x a part c_x between 0 and 1, and Σ P̃_x c_x = m =
-L/M. It names a giant g, or has an arc, or both. One with an arc covers `arc` = L' cells of the circle, from its
-position on, and the part (L − L')/n_g of the giant; if that is nothing, it names none. One without covers the part
-L/n_g of the giant and nothing else. So every giant has at least L cells. Reports that ignore the answer name giant g
-with probability n_g/N and have an arc with probability a = L M'/(M L'), independently. Then every value is covered to
-the part m in the mean:
-
-    a giant:     n_g/N · (a(L − L') + (1−a)L)/n_g = (L − aL')/N = L(1 − M'/M)/N = m,
-    another one: a L'/M' = m.
-
-With L' = L a report either names a giant or has an arc, and giants are told from the rest as well as one value can be.
-The less L' is, the better are the others told from each other: with n other values a report without an arc tells
-nothing between them. `designs` looks for the best L'. At L' = L M'/M giants are not told from the rest at all.
+L/M. It has a public *row* y of a table and, if the row says so, an arc. An arc covers `arc` = L' cells of the circle,
+from its position on; a row covers k_yg cells of giant g, most often none or all, so that Σ_g k_yg is L, or L − L' with
+an arc. Reports that ignore the answer have row y with probability λ_y, and every value is covered to the part m in the
+mean: Σ_y λ_y k_yg = m n_g, and arcs have the probability a = L M'/(M L'). So the table has a column for each giant and
+one for all others together, whose part in a row is the arc or nothing. Within an arc the others are told apart; the
+less a varies from row to row, the better (`designs` looks for the best table).
 
 For the aim `mmse` other heavy values are in bins, and only the light ones under an arc, in one order (`_binned`).
 
 What is sampled.  A report is drawn with a probability proportional to 1 − mq + q·c_x. All randomness is a few words
 uniform on {0, …, 2^w − 1}. The first are those of the circle (`_circle`, `_binned`): they give an order, and α and β of
-W bits each; α < base = 2^W − L'·step ignores the answer. With giants there is one more, the last: its halves, of v =
-⌊w/2⌋ bits, are γ and η. Cell ⌊γN/2^v⌋ of the giants names one of them, and there is an arc if η < A. An answer that is
-not ignored changes this: a giant is named itself, and there is an arc if η < D; any other value has an arc, one that
-covers a uniform cell of its own. Here
-
-    A = ⌊2^v a⌋,   D = ⌊2^v M'(L − L')/(L'N)⌋,   q = L'·step·M/(2^W L),
-
-because c_g without an arc is L/n_g and M/n_g = (1 − D/2^v)/((1−a)n_g/N), and alike with one. What rounding leaves of
-this is in the audit (`lift_range`), which counts words.
+W bits each; α < base = 2^W − L'·step ignores the answer. With giants there is one more, the last: its last v =
+min(w, 52) bits are γ, which gives the row: row y has `words` R_y of the 2^v. An answer that is not ignored changes
+this: that of giant g has row y in proportion to R_y k_yg, and lies under no arc; that of any other value has a row with
+an arc in proportion to R_y, and the arc covers a uniform cell of its own. So q = L'·step·M/(2^W L). A share of a γ in
+proportion to numbers r_y is {⌈2^v r_1/r⌉, …}, up to sums (`shares`). What rounding leaves of all this is in the audit
+(`lift_range`), which counts words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +44,21 @@ from tacit.prior import Prior
 
 #: `margin` counts in parts of this.
 MARGIN_UNIT = 1 << 52
+#: The words of rows add up to at most 2 to this power.
+ROW_BITS = 52
+
+#: A row of the table: its words, 1 if it has an arc, else 0, and then giants and the cells that it covers of them.
+Row = tuple[int, ...]
+
+
+def shares(parts: Sequence[int], whole: int) -> list[int]:
+    """`whole` in proportion to `parts`, in integers: sums are rounded up.
+
+    >>> shares([1, 1, 1], 64)
+    [22, 21, 21]
+    """
+    ends = [-(-part * whole // max(sum(parts), 1)) for part in accumulate(parts, initial=0)]
+    return [end - before for before, end in pairwise(ends)]
 
 
 class Weights(NamedTuple):
@@ -59,8 +66,10 @@ class Weights(NamedTuple):
 
     where: every value sends it for `common` of them, one on the circle for up to `on_arc` more, under P `on_arc`·`part`
     of them in the mean up to `on_arc`·`slack`. `held` has further values: how many more words, and their weight.
+    `uniform` is that of `CircleWeights`.
     """
 
+    uniform: int
     common: int
     on_arc: int
     part: Fraction
@@ -75,15 +84,17 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ManyValuesRule:
-    """Giants by name, the rest on a circle; see the module's docstring.
+    """Giants in a table, the rest on a circle; see the module's docstring.
 
-    where: `giants` = k, `covered` = L, `arc` = L', `cell_bits` = B with M = 2^B cells, or M = d if that is below 2d.
-    `slots`, `first`, `second` and `light` are those of a plane circle, `bins` and `heavy` those of a binned one, which
-    is read with the prior only; with `slots` = `bins` = 0 seeds shuffle the circle. `margin`/2^52 is μ of `_slack_of`.
+    where: `giants` = k, `rows` the table, those with an arc first, `covered` = L, `arc` = L', `cell_bits` = B with M =
+    2^B cells, or M = d if that is below 2d. `slots`, `first`, `second` and `light` are those of a plane circle, `bins`
+    and `heavy` those of a binned one, which is read with the prior only; with `slots` = `bins` = 0 seeds shuffle the
+    circle. `margin`/2^52 is μ of `_slack_of`.
     """
 
     prior: Prior = field(hash=False)
     giants: int
+    rows: tuple[Row, ...] = field(default=(), hash=False)
     covered: int
     arc: int
     step: int
@@ -110,15 +121,41 @@ class ManyValuesRule:
             raise ValueError("With 'bins' there is no plane and 'arc' is 'covered'; without them 'heavy' must be 0.")
         if not self.giants and self.covered != self.arc:
             raise ValueError("Without giants a report covers its arc. 'covered' and 'arc' differ.")
-        if self.giants and not (self.arc <= self.covered <= min(self.cells[x] for x in self.named)):
-            raise ValueError("The 'covered' cells must be at least the arc's, and at most those of any giant.")
-        circle = self.circle  # Checks the arc, the step and all bits.
-        if self.giants and not self.covered * circle.circle < self.total * self.arc:
-            raise ValueError(f"The 'arc' is too short to tell giants from the others. Got {self.arc} instead.")
+        _ = self.circle  # Checks the arc, the step and all bits.
+        self._check_rows()
         if self.with_arc > 1 << REPORT_BITS:
             raise ValueError(f"A report has more than {REPORT_BITS} bits. Use fewer 'cell_bits'.")
-        if self.giants and not 0 < self.arcs_for_all < 1 << self.name_bits:
-            raise ValueError(f"Words of {self.word_bits} bits are too short for these giants.")
+
+    def _check_rows(self) -> None:
+        """Every row covers L cells, every giant is covered by some, and some have an arc, those first."""
+        if not (self.giants and self.rows):
+            if self.rows or self.giants:
+                raise ValueError("With giants there are 'rows', without them none.")
+            return
+        for row in self.rows:
+            words, arc, parts = row[0], row[1], list(zip(row[2::2], row[3::2], strict=True))
+            if words < 1 or arc not in (0, 1) or [i for i, _ in parts] != sorted({i for i, _ in parts}):
+                raise ValueError("A row must have words, 0 or 1 for its arc, and giants in their order.")
+            if not all(0 <= i < self.giants and 0 < k <= self.cells[self.named[i]] for i, k in parts):
+                raise ValueError("A row must cover giants, and of each at most its cells.")
+            if sum(k for _, k in parts) + arc * self.arc != self.covered:
+                raise ValueError("The 'covered' cells must be the same of all rows.")
+        cells = [0] * self.giants
+        for row in self.rows:
+            for i, k in zip(row[2::2], row[3::2], strict=True):
+                cells[i] += row[0] * k
+        # Words are rounded to one each.
+        away = [
+            sum_ * self.total - (self.covered * self.cells[x] << self.row_bits)
+            for sum_, x in zip(cells, self.named, strict=True)
+        ]
+        if max(map(abs, away)) > len(self.rows) * self.covered * self.total:
+            raise ValueError("Rows must cover every giant to the same part in the mean.")
+        arcs = [row[1] for row in self.rows]
+        if arcs != sorted(arcs, reverse=True) or not any(arcs) or not all(cells):
+            raise ValueError("Rows with an arc must come first, and rows must cover every giant.")
+        if sum(row[0] for row in self.rows) != 1 << self.row_bits:
+            raise ValueError(f"The words of rows must add up to 2^{self.row_bits}.")
 
     # -- the cells -----------------------------------------------------------------------------------------------
 
@@ -161,11 +198,6 @@ class ManyValuesRule:
         return np.setdiff1d(np.arange(len(self.weights)), np.array(self.named, dtype=np.int64), assume_unique=True)
 
     @cached_property
-    def giant_cells(self) -> int:
-        """N, the cells of all giants."""
-        return sum(self.cells[x] for x in self.named)
-
-    @cached_property
     def circle(self) -> Circle:
         """The circle of the other values: it has their cells, and an arc of `arc`."""
         numbers: dict[str, Any] = {
@@ -181,40 +213,44 @@ class ManyValuesRule:
     # -- the words -----------------------------------------------------------------------------------------------
 
     @cached_property
+    def arc_rows(self) -> int:
+        """How many rows have an arc; 1 without giants."""
+        return sum(row[1] for row in self.rows) if self.giants else 1
+
+    @property
     def with_arc(self) -> int:
-        """Reports below this have an arc: (i·orders + order)·2^B + position, i the giant that is named or else 0. The
-        next ones name giant 0, 1, … and have none.
-        """
-        return (self.giants if self.named_beside else 1) * self.circle.orders << self.cell_bits
+        """Reports below this have an arc: (row·orders + order)·2^B + position. The next ones are the other rows."""
+        return self.arc_rows * self.circle.orders << self.cell_bits
 
     @property
-    def named_beside(self) -> bool:
-        """Whether reports with an arc name a giant too: whether they cover anything of it."""
-        return self.arc < self.covered
+    def end(self) -> int:
+        """Reports are below this."""
+        return self.with_arc + (len(self.rows) - self.arc_rows if self.giants else 0)
 
     @property
-    def name_bits(self) -> int:
-        """v, the bits of γ and of η."""
-        return self.word_bits // 2
+    def row_bits(self) -> int:
+        """v, the bits of γ."""
+        return min(self.word_bits, ROW_BITS)
 
     @cached_property
-    def name_edges(self) -> tuple[int, ...]:
-        """The first γ that names each giant, then 2^v."""
-        sums = [0]
-        for x in self.named:
-            sums.append(sums[-1] + self.cells[x])
-        return tuple(-(-(part << self.name_bits) // max(self.giant_cells, 1)) for part in sums)
+    def of_all(self) -> list[int]:
+        """R: how many γ, of 2^v, give each row if the answer is ignored."""
+        return [row[0] for row in self.rows]
 
     @cached_property
-    def arcs_for_all(self) -> int:
-        """A: this many η of 2^v give an arc if the answer is ignored."""
-        return (self.covered * self.circle.circle << self.name_bits) // (self.total * self.arc)
+    def of_others(self) -> list[int]:
+        """How many give it to a value on the circle whose answer is not ignored."""
+        return shares([row[0] * row[1] for row in self.rows], 1 << self.row_bits)
 
     @cached_property
-    def arcs_for_giants(self) -> int:
-        """D: this many η of 2^v give an arc to a giant that is not ignored."""
-        rest = self.circle.circle * (self.covered - self.arc)
-        return (rest << self.name_bits) // (self.arc * max(self.giant_cells, 1))
+    def of_giants(self) -> list[dict[int, int]]:
+        """How many give it to each giant, for the rows that cover it."""
+        covering: list[dict[int, int]] = [{} for _ in self.named]
+        for y, row in enumerate(self.rows):
+            for i, k in zip(row[2::2], row[3::2], strict=True):
+                covering[i][y] = row[0] * k
+        whole = 1 << self.row_bits
+        return [dict(zip(parts, shares(list(parts.values()), whole), strict=True)) for parts in covering]
 
     @property
     def share(self) -> Fraction:
@@ -241,18 +277,17 @@ class ManyValuesRule:
         circle, place = self.circle, int(self._places[value])
         if not self.giants:
             return circle.draw(place, words)
-        half, v = self.seed_bits // 2, self.name_bits
-        gamma, eta = words[-1] >> v & (1 << v) - 1, words[-1] & (1 << v) - 1
-        name = max(i for i, edge in enumerate(self.name_edges[:-1]) if edge <= gamma)
-        ignored, arcs = words[0] >> half < circle.base, self.arcs_for_all
-        if not ignored:
-            name, arcs = (-place - 1, self.arcs_for_giants) if place < 0 else (name, 1 << v)
-        if eta >= arcs:
-            return self.with_arc + name
-        name = name if self.named_beside else 0
+        half, gamma = self.seed_bits // 2, words[-1] & (1 << self.row_bits) - 1
+        if words[0] >> half < circle.base:
+            column = dict(enumerate(self.of_all))
+        else:
+            column = self.of_giants[-1 - place] if place < 0 else dict(enumerate(self.of_others))
+        row = next(row for row, end in zip(column, accumulate(column.values()), strict=True) if gamma < end)
+        if row >= self.arc_rows:
+            return self.with_arc + row - self.arc_rows
         # The arc of a giant lies anywhere, as for an ignored answer.
         first = words[0] & (1 << half) - 1 if place < 0 else words[0]
-        return (name * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, *words[1:-1]))
+        return (row * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, *words[1:-1]))
 
     @cached_property
     def _places(self) -> Integers:
@@ -264,29 +299,25 @@ class ManyValuesRule:
 
     def likelihood(self, value: int, report: int) -> Fraction:
         """Q(report|value), exactly."""
-        circle, place, one = self.circle, int(self._places[value]), 1 << self.name_bits
+        circle, place, one = self.circle, int(self._places[value]), 1 << self.row_bits
         if not self.giants:
             return circle.likelihood(place, report)
         arc = report < self.with_arc
-        name, below = divmod(report, circle.orders << self.cell_bits) if arc else (report - self.with_arc, 0)
-        if name >= self.giants:
+        size = circle.orders << self.cell_bits
+        row, below = divmod(report, size) if arc else (report - self.with_arc + self.arc_rows, 0)
+        if row >= len(self.rows):
             return Fraction(0)
-        named = Fraction(self.name_edges[name + 1] - self.name_edges[name], one)
-        if arc and not self.named_beside:
-            named = Fraction(1)
         ignored = Fraction(circle.base, 1 << circle.choice_bits)
-        arcs, own = Fraction(self.arcs_for_all, one), Fraction(self.arcs_for_giants, one)
-        # The chances of the state if the answer is ignored, and if it is not.
-        without = named * (arcs if arc else 1 - arcs)
-        for_giant = (own if arc else 1 - own) if place == -1 - name else Fraction(0)
-        if not arc:
-            return ignored * without + (1 - ignored) * for_giant
-        order, position = divmod(below, 1 << self.cell_bits)
-        uniform = circle.likelihood_of_uniform(order, position)
+        chance = ignored * Fraction(self.of_all[row], one)
         if place < 0:
-            return uniform * (ignored * without + (1 - ignored) * for_giant)
-        onto = circle.likelihood(place, report=below) - ignored * uniform
-        return ignored * without * uniform + named * onto
+            chance += (1 - ignored) * Fraction(self.of_giants[-1 - place].get(row, 0), one)
+        if not arc:
+            return chance
+        uniform = circle.likelihood_of_uniform(*divmod(below, 1 << self.cell_bits))
+        if place < 0:
+            return uniform * chance
+        onto = circle.likelihood(place, below) - ignored * uniform
+        return uniform * chance + Fraction(self.of_others[row], one) * onto
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
@@ -320,32 +351,35 @@ class ManyValuesRule:
         return Fraction(self.circle.most_off(off), whole), Fraction(rest, whole * MARGIN_UNIT)
 
     def report_weights(self) -> Iterator[Weights]:
-        """The words for which values send a report: for every state and order that differ in them, and where positions
-        have more words or less, for both.
+        """The words for which values send a report: for every row, and where positions have more words or less.
 
-        In units of words, with those of the circle (`Circle.report_weights`), γ_g words γ for the giant and V = 2^v:
+        In units of words, with those of the circle (`Circle.report_weights`), R words γ of all for the row, H of the
+        others and G of giant g:
 
-            without an arc:  all  base·γ_g·(V − A),  the giant  L'·step·V·(V − D)  more;
-            with an arc:     all  `common`·γ_g·A,  the giant  L'·step·`uniform`·V·D  more, others  γ_g·V  times what
-                             they have on the circle.
+            without an arc:  all  base·R,  giant g  L'·step·G  more;
+            with an arc:     all  `common`·R,  giant g  L'·step·`uniform`·G  more, others  H  times what they have on
+                             the circle.
         """
-        one, alpha = 1 << self.name_bits, self.arc * self.step
-        names = [(edge - before, self.weights[x]) for x, before, edge in
-                 zip(self.named, self.name_edges, self.name_edges[1:], strict=False)]  # fmt: skip
-        for words, weight in names:
-            none = self.circle.base * words * (one - self.arcs_for_all)
-            only = ((alpha * one * (one - self.arcs_for_giants), weight),)
-            yield Weights(none, 0, Fraction(0), Fraction(0), only)
-        beside = names if self.named_beside else [(one, 0)] if names else []
+        alpha, arcs = self.arc * self.step, list(self._arc_weights())
+        if not self.giants:
+            yield from arcs
+            return
+        weights = [self.weights[x] for x in self.named]
+        for y, (row, words, others) in enumerate(zip(self.rows, self.of_all, self.of_others, strict=True)):
+            giants = [(alpha * self.of_giants[i][y], weights[i]) for i in row[2::2]]
+            if not row[1]:
+                yield Weights(0, self.circle.base * words, 0, Fraction(0), Fraction(0), tuple(giants))
+            for each in arcs if row[1] else ():
+                held = ((more * each.uniform, weight) for more, weight in giants)
+                in_bin = ((more * others, weight) for more, weight in each.held)
+                yield each._replace(common=each.common * words, on_arc=each.on_arc * others, held=(*held, *in_bin))
+
+    def _arc_weights(self) -> Iterator[Weights]:
+        """Those of the circle alone."""
         for each in self.circle.report_weights():
             part, slack = each.arc / self.total, self._slack_of(each.arc) + each.rounding
-            in_bin = () if each.bin is None else ((each.in_bin, self._bin_weights[each.bin]),)
-            if not names:
-                yield Weights(each.common, each.on_arc, part, slack, in_bin)
-            for words, weight in beside:
-                giant = (alpha * each.uniform * one * self.arcs_for_giants, weight)
-                held = (giant, *((more * words * one, weight) for more, weight in in_bin))
-                yield Weights(each.common * words * self.arcs_for_all, each.on_arc * words * one, part, slack, held)
+            held = () if each.bin is None else ((each.in_bin, self._bin_weights[each.bin]),)
+            yield Weights(each.uniform, each.common, each.on_arc, part, slack, held)
 
     @cached_property
     def _bin_weights(self) -> list[int]:

@@ -141,7 +141,7 @@ class Tiers(HistogramRule):
     @cached_property
     def edges(self) -> tuple[int, ...]:
         """The first report of each tier, and one more than the last of all."""
-        return tuple(accumulate((part.with_arc + part.giants for part in self.parts), initial=0))
+        return tuple(accumulate((part.end for part in self.parts), initial=0))
 
     @cached_property
     def _head_masses(self) -> list[Fraction]:
