@@ -121,7 +121,7 @@ def best_table(prior: Array, share: float, amplitude: float, arc: float, weights
     (True, True)
     """
     lifts = LiftsWithRest(prior, share, amplitude, arc)
-    found = Search(lifts, np.diag(np.sqrt(weights)), "unbiased", _GAP, Deadline()).run()
+    found = Search(lifts, np.diag(np.sqrt(weights)), aim="unbiased", gap=_GAP, deadline=Deadline()).run()
     moments = (found.lifts * found.probabilities[:, None]).T @ found.lifts
     covered = (found.lifts - 1) / amplitude + share
     return np.clip(covered, 0.0, 1.0), found.probabilities, np.diag(np.linalg.inv(moments))
