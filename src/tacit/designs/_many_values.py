@@ -31,8 +31,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.designs._program.master import polished
-from tacit.designs._program.with_rest import best_table
 from tacit.exact import Floats, Integers, Number, budget, exp_below, rational
 from tacit.mechanism.many_values import MARGIN_UNIT, MOST_LOOKS, MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
 from tacit.mechanism.many_values._circle import mean_square_coverage, mean_square_under_arcs
@@ -292,6 +290,8 @@ def _with_table(
     """A rule with enough bits, a table of the heaviest values and the sums of its variances as `_best_arc` has them;
     no sums where it is not tried. The arc is the best one for a smaller table.
     """
+    from tacit.designs._program.with_rest import best_table
+
     start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **_bits(_ROW_BITS, slots))
     cells, falling, total = -np.sort(-start.cell_array), np.argsort(-start.cell_array, kind="stable"), start.total
     if len(cells) <= 2 * _IN_TABLE:
@@ -328,6 +328,8 @@ def rows_of_table(
     part: Floats, chances: Floats, cells: Integers, covered: int, arc: int, row_bits: int
 ) -> tuple[Row, ...]:
     """The rows of a table in integers: of every value a row covers whole cells, L or L − L' in all."""
+    from tacit.designs._program.master import polished
+
     k, total = part.shape[1] - 1, int(cells.sum())
     with_arc = part[:, -1] > part[:, -1].max() / 2
     inside = np.rint(part[:, :-1] * cells[:k]).astype(np.int64)
