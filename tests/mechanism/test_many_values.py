@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from tacit.designs import design
 from tacit.designs._many_values import (
     best_share,
     design_many_values,
@@ -528,6 +529,14 @@ def test_a_value_just_below_the_share_is_a_giant():
     """299 equal values of a hair less than h: cut by arcs of the length of one they had 1.26 times their bound."""
     prior = Prior(range(300), [9 * 299, *[1] * 299])
     assert design_many_values(prior, 8).variances().sum() < 1.02 * unbiased_variance_bound(prior, 8)
+
+
+def test_where_no_table_is_found_the_giant_is_alone():
+    """Of 999 equal values nine would be in the table beside the giant, and no row of it covers one of them."""
+    prior = Prior(range(1000), [9 * 999, *[1] * 999])
+    found = design(prior, Histogram(), 8)
+    assert found.mechanism.kind == "many-values"
+    assert found.certificate.unbiased_variance < 1.12 * unbiased_variance_bound(prior, 8)
 
 
 def test_the_variance_holds_where_nobody_holds_a_value_and_arcs_are_short():

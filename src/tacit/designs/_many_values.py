@@ -290,6 +290,7 @@ def _with_table(
     """A rule with enough bits, a table of the heaviest values and the sums of its variances as `_best_arc` has them;
     no sums where it is not tried. The arc is the best one for a smaller table.
     """
+    from tacit.designs._program.master import SolverError
     from tacit.designs._program.with_rest import best_table
 
     start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **_bits(_ROW_BITS, slots))
@@ -313,7 +314,10 @@ def _with_table(
                 continue
             weights = 1 / least[0] + np.where(np.arange(k) < _HEAVIEST, _EXTRA / least[1], 0.0)
             weights = np.append(weights, float(((cells[k:] / room) ** 2).sum()) / least[0])
-            table, chances, inverse = best_table(np.append(cells[:k], room) / total, m, q, arc / room, weights)
+            try:
+                table, chances, inverse = best_table(np.append(cells[:k], room) / total, m, q, arc / room, weights)
+            except (SolverError, np.linalg.LinAlgError):  # Giants alone serve every prior.
+                continue
             each = variances_of(sizes, counts, inverse, covered, arc, q)
             both = [float(each @ counts), float(each[:_HEAVIEST].sum())]
             if _score(both, least) < score:
