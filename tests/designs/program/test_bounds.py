@@ -67,12 +67,16 @@ def test_large_bounds_are_valid_and_close(epsilon, monkeypatch):
         assert exact * (1 - 1e-12) <= large <= exact * 1.002
 
 
+@pytest.mark.parametrize("rare", [False, True], ids=["dirichlet", "rare cells"])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.5])
-def test_branch_and_bound_is_the_maximum_over_all_vertices(epsilon):
+def test_branch_and_bound_is_the_maximum_over_all_vertices(epsilon, rare):
     for seed in range(8):
         rng = np.random.default_rng(seed)
         n = 5 + seed
-        prior, factor, duals = named_shares("dirichlet", n, seed=seed), rng.normal(size=(n, n - 2)), rng.normal(size=n)
+        prior = named_shares("dirichlet", n, seed=seed)
+        if rare:
+            prior = 0.98 * rng.dirichlet(np.full(n, 0.3)) + 0.02 / n
+        factor, duals = rng.normal(size=(n, n - 2)), rng.normal(size=n)
         factor *= np.sqrt(prior)[:, None]
         lift_set = LiftSet.lip(epsilon)
         v = all_vertices(prior, lift_set)
@@ -88,6 +92,33 @@ def test_branch_and_bound_is_the_maximum_over_all_vertices(epsilon):
         assert first >= bound - 1e-9
         if first > bound + slack:
             assert np.allclose(leads @ prior, 1)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_the_box_of_a_node_holds_its_vertices_and_is_smaller(epsilon):
+    rng, lift_set, smaller = np.random.default_rng(3), LiftSet.lip(epsilon), 0
+    for _ in range(6):
+        prior = 0.9 * rng.dirichlet(np.full(9, 0.3)) + 0.1 / 9
+        low, high = (end - 1 for end in lift_set.limits(prior))
+        problem = branching._Problem(prior, np.eye(9), np.zeros(9), low, high, Deadline())
+        u = all_vertices(prior, lift_set) - 1
+        inside = (u > low + 1e-9) & (u < high - 1e-9)
+        for between in (-1, 8):
+            free = np.arange(4, 9)
+            for ends in np.ndindex(2, 2, 2, 2):
+                held = np.where(ends, high[:4], low[:4])
+                here = (np.abs(u[:, :4] - held) < 1e-9).all(axis=1)
+                if between >= 0:
+                    here &= ~inside[:, np.arange(9) != between].any(axis=1)
+                node = branching._Part(np.append(held, np.zeros(5))[None], np.array([np.inf]))
+                box = problem.box(free, node, between)
+                if len(node.bounds):
+                    assert (u[here][:, free] >= box[0] - 1e-8).all()
+                    assert (u[here][:, free] <= box[1] + 1e-8).all()
+                    smaller += (box[1] - box[0] < (high - low)[free] - 1e-6).sum()
+                else:
+                    assert not here.any()
+    assert smaller > 100
 
 
 def test_no_edge_leads_higher_from_where_lifts_are_moved_to():

@@ -8,9 +8,11 @@ coordinates with P·u = 0. In the box u_x² ≤ (a_x + b_x) u_x − a_x b_x, wit
     uᵀKu − μ·u  ≤  q(u) = uᵀ(K − D)u + Σ_x D_x ((a_x + b_x) u_x − a_x b_x) − μ·u,
 
 which is concave, and below its tangent at any point w: the largest value of the tangent is a fractional knapsack, and
-bounds the node. Steps of Frank and Wolfe look for the best w. All nodes of one depth have the same free coordinates
-(but for the one in between), share a D that is made for them, and are worked on together. With fewer free coordinates
-D becomes smaller: depth by depth most nodes fall below what is to be proved.
+bounds the node. Steps of Frank and Wolfe look for the best w. What is held leaves P·u = 0 little room for the rest: in
+each node a and b are as tight as it makes them, and a cell that cannot get all the way to one end is between or at the
+other. That counts most where a few cells are likely and many are rare. All nodes of one depth have the same free
+coordinates (but for the one in between), share a D that is made for them, and are worked on together. With fewer free
+coordinates D becomes smaller: depth by depth most nodes fall below what is to be proved.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ _LEADS = 512
 _STEPS, _TIGHT, _LOOSE = 24, 4e-3, 2e-2
 #: Operations of one step for each value, of one Newton step for its cube, and for moving a node.
 _SORTED, _CUBED = 60, 2.0
+#: How often the ends of a node's coordinates are moved, and what is left for rounding.
+_TIGHTENED, _SLACK = 2, 1e-12
 #: From this many directions a good lift is sought first.
 _CLIMBS = 512
 
@@ -54,11 +58,13 @@ def branched(prior: Array, factor: Array, duals: Array, lift_set: LiftSet, deadl
         spread, above = np.zeros(len(prior)), -inf
         for between, part in parts.items():
             free = rest if between < 0 else np.append(rest, between)
-            weights[between] = problem.weights(free, part.points, weights[between if between in weights else -1])
-            problem.bound(free, part, weights[between], target)
-            part.keep(part.bounds > target)
-            room = (part.points - problem.low) * (problem.high - part.points)
-            spread[free] += (weights[between] * room).sum(axis=0)[free]
+            box = problem.box(free, part, between)
+            if not len(part.bounds):
+                continue
+            points = np.clip(part.points[:, free], *box)
+            loss = ((points - box[0]) * (box[1] - points)).mean(axis=0)
+            weights[between] = problem.weights(free, loss, weights[between if between in weights else -1])
+            spread[free] += problem.bound(free, part, box, weights[between], target)
             above = max(above, float(part.bounds.max(initial=-inf)))
             if deadline.passed and worst < inf:
                 return max(worst, target), 1 + part.points[largest(part.bounds, _LEADS)]
@@ -115,8 +121,31 @@ class _Problem:
         most = np.linalg.eigvalsh(project @ (self.kernel / np.outer(root, root)) @ project)[-1]
         return np.asarray(max(most, 1e-12) * 1.1 * self.prior)
 
-    def weights(self, free: NDArray[np.intp], points: Array, start: Array) -> Array:
-        """D with the least mean loss over the points, Σ_x D_x (u_x − a_x)(b_x − u_x), from one that is feasible.
+    def box(self, free: NDArray[np.intp], part: _Part, between: int) -> tuple[Array, Array]:
+        """The ends of the free coordinates in each node, as far as P·u = 0 leaves them; nodes it rules out are dropped.
+
+        A coordinate that has no room for its whole way to an end is in between or at the other end; where another one
+        is in between, it is at the other end.
+        """
+        held, prior = np.setdiff1d(np.arange(len(self.prior)), free), self.prior[free]
+        self.deadline.spend(len(part.points) * len(free) * _SORTED / 2)
+        total = (-part.points[:, held] @ self.prior[held])[:, None]
+        low, high = np.tile(self.low[free], (len(total), 1)), np.tile(self.high[free], (len(total), 1))
+        at_end = (free != between) & (between >= 0)
+        for _ in range(_TIGHTENED):
+            spare = np.maximum(total - (low @ prior)[:, None], 0.0) + _SLACK
+            over = prior * (high - low) > spare + _SLACK
+            high = np.where(over, np.where(at_end, low, low + spare / prior), high)
+            spare = np.maximum((high @ prior)[:, None] - total, 0.0) + _SLACK
+            over = prior * (high - low) > spare + _SLACK
+            low = np.where(over, np.where(at_end, high, high - spare / prior), low)
+        most = 2 * len(self.prior) * _SLACK
+        possible = (low @ prior < total[:, 0] + most) & (high @ prior > total[:, 0] - most)
+        part.keep(possible)
+        return low[possible], high[possible]
+
+    def weights(self, free: NDArray[np.intp], loss: Array, start: Array) -> Array:
+        """D with the least loss·D, the mean of Σ_x D_x (u_x − a_x)(b_x − u_x) over nodes, from one that is feasible.
 
         Newton's method for loss·D − τ log det(Zᵀ(D − K)Z), Z a basis of P·u = 0; each step stays feasible.
         """
@@ -125,7 +154,6 @@ class _Problem:
             # P·u is given, so u is: nothing has to be dominated.
             out[free] = 0.0
             return out
-        loss = ((points - self.low) * (self.high - points))[:, free].mean(axis=0)
         loss = np.maximum(loss, 1e-3 * loss.max()) + 1e-15
         basis = np.linalg.svd(self.prior[free][None])[2][1:].T
         kernel = basis.T @ self.kernel[np.ix_(free, free)] @ basis
@@ -136,7 +164,7 @@ class _Problem:
             inverse = basis @ np.linalg.solve((basis.T * d) @ basis - kernel, basis.T)
             slope, curve = loss - tau * np.diag(inverse), tau * inverse**2
             step = -np.linalg.solve(curve + 1e-12 * np.trace(curve) * np.eye(len(d)), slope)
-            off = float(np.sqrt(max(-slope @ step / tau, 0.0)))
+            off = float(np.sqrt(max(float(-slope @ step) / tau, 0.0)))
             size = 1.0 if off < 0.25 else 1 / (1 + off)
             while size > 1e-4 and not _dominates(d + size * step, basis, kernel):
                 size /= 2
@@ -150,20 +178,22 @@ class _Problem:
         out[free] = d
         return out
 
-    def bound(self, free: NDArray[np.intp], part: _Part, weights: Array, target: float) -> None:
-        """Lower the bounds of nodes by Frank and Wolfe's steps, until they are below the target or cannot be."""
+    def bound(
+        self, free: NDArray[np.intp], part: _Part, box: tuple[Array, Array], weights: Array, target: float
+    ) -> Array:
+        """Lower the bounds of nodes by Frank and Wolfe's steps, until they are below the target or cannot be.
+
+        Those above it are kept. Returned is what the chords of each free coordinate lose in all of them.
+        """
         held = np.setdiff1d(np.arange(len(self.prior)), free)
-        prior, low, high = self.prior[free], self.low[free], self.high[free]
+        prior, (low, high) = self.prior[free], box
         d = weights[free] * (1 + 1e-10)
         curve = self.kernel[np.ix_(free, free)] - np.diag(d)
-        total = -part.points[:, held] @ self.prior[held]
-        least, most = float(prior @ low), float(prior @ high)
-        part.keep((total > least - 1e-12) & (total < most + 1e-12))
         fixed = part.points[:, held]
-        total = np.clip(-fixed @ self.prior[held], least, most)
+        total = np.clip(-fixed @ self.prior[held], low @ prior, high @ prior)
         slope = 2 * fixed @ self.kernel[np.ix_(held, free)] - self.duals[free] + d * (low + high)
-        rest = ((fixed @ self.factor[held]) ** 2).sum(axis=1) - fixed @ self.duals[held] - d @ (low * high) + self.shift
-        points = _moved(part.points[:, free], prior, low, high, total)
+        rest = ((fixed @ self.factor[held]) ** 2).sum(axis=1) - fixed @ self.duals[held] - (low * high) @ d + self.shift
+        points = _moved(np.clip(part.points[:, free], low, high), prior, low, high, total)
         left = np.arange(len(points))
         for _ in range(_STEPS):
             if not len(left):
@@ -173,13 +203,17 @@ class _Problem:
             bent = w @ curve
             value = (w * (bent + slope[left])).sum(axis=1) + rest[left]
             uphill = 2 * bent + slope[left]
-            step = knapsack(prior, low, high, np.argsort(-uphill / prior, axis=1), total[left]) - w
+            order = np.argsort(-uphill / prior, axis=1)
+            step = knapsack(prior, low[left], high[left], order, total[left]) - w
             rise = np.maximum((uphill * step).sum(axis=1), 0.0)
             part.bounds[left] = np.minimum(part.bounds[left], value + rise)
             bend = -2 * ((step @ curve) * step).sum(axis=1)
             points[left] = w + np.clip(rise / np.maximum(bend, 1e-300), 0.0, 1.0)[:, None] * step
             left = left[(part.bounds[left] > target) & (value <= target)]
         part.points[:, free] = points
+        above = part.bounds > target
+        part.keep(above)
+        return np.asarray(d * ((points - low) * (high - points))[above].sum(axis=0))
 
     def split(self, parts: dict[int, _Part], split: int) -> dict[int, _Part]:
         """Each node with the coordinate at its lower end, at its upper end, and, if no other one is, in between."""

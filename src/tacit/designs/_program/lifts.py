@@ -108,17 +108,23 @@ def best_lifts(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
 
 
 def knapsack(prior: Array, low: Array, high: Array, order: NDArray[np.intp], total: Array | float = 1.0) -> Array:
-    """Raise values from low to high in the given orders until Σ P v = total; one value ends in between."""
-    room = prior * (high - low)
-    capacity = np.reshape(total - prior @ low, (-1, 1))
-    sorted_room = room[order]
+    """Raise values from low to high in the given orders until Σ P v = total; one value ends in between.
+
+    `low` and `high` are the same for all orders, or have a row for each.
+    """
+
+    def ordered(each: Array) -> Array:
+        return each[order] if each.ndim == 1 else np.take_along_axis(each, order, axis=1)
+
+    sorted_room = ordered(prior * (high - low))
+    capacity = np.reshape(total - low @ prior, (-1, 1))
     before = np.cumsum(sorted_room, axis=1) - sorted_room
     left = np.minimum(capacity - before, sorted_room)
     # A difference at rounding level would otherwise leave a value a hair away from its bound.
     full = left >= sorted_room * (1 - 1e-13)
-    part = low[order] + np.where(left > 1e-15, left, 0.0) / prior[order]
+    part = ordered(low) + np.where(left > 1e-15, left, 0.0) / prior[order]
     out = np.empty(order.shape)
-    np.put_along_axis(out, order, np.where(full, high[order], part), axis=1)
+    np.put_along_axis(out, order, np.where(full, ordered(high), part), axis=1)
     return out
 
 
