@@ -27,7 +27,7 @@ from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import Array, LiftSet, exchanged, knapsack, largest
 
 #: At most this many values are branched on, with this many nodes of one depth.
-MOST_BRANCHED, _MOST_NODES = 40, 400_000
+MOST_BRANCHED, _MOST_NODES = 40, 700_000
 #: Of nodes that are left this many are handed out.
 _LEADS = 512
 #: Steps for one node, and the share of the bound that is allowed for: more where nodes are too many.
@@ -72,7 +72,7 @@ def branched(prior: Array, factor: Array, duals: Array, lift_set: LiftSet, deadl
         if worst == -inf:
             return target, np.empty((0, len(prior)))
         while tight < _LOOSE and sum(len(part.bounds) for part in parts.values()) > _MOST_NODES:
-            tight *= 1.5
+            tight *= 1.3
             target = reached + tight * size
             for part in parts.values():
                 part.keep(part.bounds > target)
