@@ -196,7 +196,8 @@ def _improving_patterns(
 _FEWEST_STARTS, _MOST_STARTS = 256, 4096
 #: This many lifts that were found are kept.
 _MOST_SEEN = 20_000
-#: Local search along edges is for up to this many values, from so many good lifts, moved by these shares of the box.
+#: Local search along edges: the most values it is tried for, how many good lifts it starts from, and how far each start
+#: is moved at random, in shares of the box.
 MOST_EXCHANGED, _NEAR, _NOISE = 64, 512, (0.5, 0.3)
 
 
@@ -240,7 +241,7 @@ class PlainLifts:
         return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
 
     def _cost(self, starts: int, factor: Array) -> float:
-        """About so many operations for one look at lifts."""
+        """Roughly how many operations it takes to look at these lifts once."""
         n = len(self.prior)
         if self._pool is not None:
             return float(self._pool.size * (2 + factor.shape[1] / 4))

@@ -11,7 +11,7 @@ from time import perf_counter
 
 #: Operations that one ordinary core does in a second: additions of vectors, a few for a number that is sorted.
 _PER_SECOND = 1e9
-#: By the clock a search ends at the latest when it took so many times as long as its work should.
+#: The clock stops a search only when it has taken this many times as long as its counted work should take.
 _PATIENCE = 20.0
 
 
@@ -38,7 +38,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | Deadline) -> Deadline:
-        """After the work of so many seconds of an ordinary core; a deadline is returned as it is."""
+        """A limit on the work that an ordinary core does in that many seconds; a deadline is returned as it is."""
         if isinstance(seconds, Deadline):
             return seconds
         return cls(seconds, _Meter(stop=perf_counter() + _PATIENCE * seconds))
